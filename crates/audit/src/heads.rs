@@ -1,0 +1,234 @@
+//! The heads a bundle speaks of: the log's own list (`/heads`) and what others kept of it.
+//!
+//! Holds reading and verifying them. Whether they lie on one tree is judged once the tree is recomputed
+//! ([`crate::head`]).
+
+use crate::bundle::{BundleSource, ReadError};
+use crate::parallel;
+use crate::quote::{plain, quoted};
+use crate::tree::{Resources, holds};
+use crate::verdict::CheckBuilder;
+use merkle::{PageId, RootHash};
+use note::{SignedCheckpoint, Verified, VerifierKey};
+
+/// Most heads kept that the log's list does not have. Each is a finding; the rest are counted.
+const MAX_UNLISTED: usize = 1000;
+
+/// Pages of heads verified at once.
+const PAGES_AT_ONCE: usize = 16;
+
+/// A head that somebody other than the log's own list holds, and that the log signed.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownHead {
+    pub(crate) checkpoint: SignedCheckpoint<Verified>,
+    /// Where in the bundle, in words that complete "a head in …".
+    pub(crate) found_in: String,
+}
+
+impl KnownHead {
+    pub(crate) fn size(&self) -> u64 {
+        self.checkpoint.checkpoint().size.0
+    }
+
+    pub(crate) fn root(&self) -> RootHash {
+        self.checkpoint.checkpoint().root
+    }
+}
+
+/// One head of the log's list, without its bytes: there may be a million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ListedHead {
+    pub(crate) size: u64,
+    pub(crate) root: RootHash,
+    /// Its place in the list.
+    pub(crate) place: u64,
+}
+
+/// All heads of the log that a bundle speaks of, each with a good signature by the log.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    /// The log's list, sorted by size, then root.
+    pub(crate) listed: Vec<ListedHead>,
+    /// How many pages' worth of heads the list has, to read one again.
+    listed_count: u64,
+    /// Heads from elsewhere that the list does not have.
+    pub(crate) unlisted: Vec<KnownHead>,
+    /// How many more of these there are.
+    pub(crate) unlisted_more: u64,
+    /// How many heads from elsewhere were looked at.
+    pub(crate) others: u64,
+    /// Largest size among the heads from elsewhere.
+    pub(crate) largest_other: u64,
+}
+
+impl Heads {
+    /// Reads and verifies the log's list.
+    pub(crate) fn read(
+        bundle: &dyn BundleSource,
+        resources: &Resources,
+        log: &VerifierKey,
+        threads: usize,
+        check: &mut CheckBuilder,
+    ) -> Result<Heads, ReadError> {
+        let (count, gap) = resources.heads_listed();
+        let mut heads = Heads { listed_count: count, ..Heads::default() };
+        if gap {
+            check.not_checked("heads-missing", &[], || {
+                [
+                    format!(
+                        "the list of the log's heads has a gap after {count} heads: pages are missing from the bundle"
+                    ),
+                    String::from("which heads stand on them"),
+                    String::from("fetch the bundle again"),
+                ]
+            });
+        }
+        let mut largest = 0;
+        let pages: Vec<PageId> = PageId::all(count).collect();
+        for pages in pages.chunks(PAGES_AT_ONCE) {
+            let mut notes: Vec<(u64, Vec<u8>)> = Vec::new();
+            for page in pages {
+                heads.read_page(bundle, resources, *page, check, &mut notes)?;
+            }
+            let verified = parallel::map(threads, &notes, |(_, bytes)| verify(bytes, log));
+            for ((place, _), head) in notes.iter().zip(verified) {
+                match head {
+                    Err(why) => check.fail("bad-log-signature", &[], || {
+                        [
+                            format!("head {place} of the log's list is no head of this log: {why}"),
+                            String::from("who put it there: the log, or whoever made the bundle"),
+                            String::from("fetch the list from the log itself"),
+                        ]
+                    }),
+                    Ok((size, root)) => {
+                        check.checked();
+                        if size < largest {
+                            check.fail("heads-rollback", &[], || {
+                                [
+                                    format!("head {place} of the log's list has size {size}, one before it {largest}: the log went back"),
+                                    String::from("that the tree itself went back; the entries may still be one history"),
+                                    String::from("ask the log's operator whether a backup was restored"),
+                                ]
+                            });
+                        }
+                        largest = largest.max(size);
+                        heads.listed.push(ListedHead { size, root, place: *place });
+                    }
+                }
+            }
+        }
+        heads.listed.sort_unstable();
+        Ok(heads)
+    }
+
+    fn read_page(
+        &self,
+        bundle: &dyn BundleSource,
+        resources: &Resources,
+        page: PageId,
+        check: &mut CheckBuilder,
+        notes: &mut Vec<(u64, Vec<u8>)>,
+    ) -> Result<(), ReadError> {
+        let bytes = resources.read_heads(bundle, page)?.unwrap_or_default();
+        let mut wrong = !holds(&bytes, page.width);
+        for other in resources.other_heads(page) {
+            let copy = resources.read_heads(bundle, other)?.unwrap_or_default();
+            wrong |= !(bytes.starts_with(&copy) && holds(&copy, other.width));
+        }
+        if wrong {
+            check.fail("heads-page-wrong", &[], || {
+                [
+                    format!("page {} of the log's list of heads does not hold what its path says", page.index),
+                    String::from("who cut or changed it: the log, or whoever made the bundle"),
+                    String::from("fetch the list from the log itself"),
+                ]
+            });
+        }
+        let first = page.index * u64::from(merkle::TILE_WIDTH);
+        let heads = merkle::decode_entries(&bytes).unwrap_or_default();
+        notes.extend((first..).zip(heads).take(usize::from(page.width)).map(|(place, note)| (place, note.to_vec())));
+        Ok(())
+    }
+
+    /// Whether the log's list has this head.
+    pub(crate) fn lists(&self, size: u64, root: RootHash) -> bool {
+        let from = self.listed.partition_point(|head| (head.size, head.root) < (size, root));
+        self.listed.get(from).is_some_and(|head| (head.size, head.root) == (size, root))
+    }
+
+    /// The listed heads of one size.
+    pub(crate) fn listed_at(&self, size: u64) -> &[ListedHead] {
+        let from = self.listed.partition_point(|head| head.size < size);
+        let to = self.listed.partition_point(|head| head.size <= size);
+        &self.listed[from..to]
+    }
+
+    /// Size of the largest listed head.
+    pub(crate) fn largest_listed(&self) -> Option<u64> {
+        self.listed.last().map(|head| head.size)
+    }
+
+    /// Takes note of a head that somebody else holds. It is kept only if the list does not have it.
+    pub(crate) fn learn(&mut self, head: KnownHead) {
+        self.others += 1;
+        self.largest_other = self.largest_other.max(head.size());
+        if self.lists(head.size(), head.root())
+            || self.unlisted.iter().any(|other| (other.size(), other.root()) == (head.size(), head.root()))
+        {
+            return;
+        }
+        if self.unlisted.len() < MAX_UNLISTED { self.unlisted.push(head) } else { self.unlisted_more += 1 }
+    }
+
+    /// The note of a listed head, read again.
+    pub(crate) fn listed_note(
+        &self,
+        bundle: &dyn BundleSource,
+        resources: &Resources,
+        head: ListedHead,
+        log: &VerifierKey,
+    ) -> Result<Option<SignedCheckpoint<Verified>>, ReadError> {
+        let width = u64::from(merkle::TILE_WIDTH);
+        let Some(page) = PageId::at(head.place / width, self.listed_count) else { return Ok(None) };
+        let bytes = resources.read_heads(bundle, page)?.unwrap_or_default();
+        let notes = merkle::decode_entries(&bytes).unwrap_or_default();
+        let note = notes.get((head.place % width) as usize);
+        Ok(note.and_then(|note| SignedCheckpoint::parse(note).ok()?.verify(log).ok()))
+    }
+}
+
+fn verify(bytes: &[u8], log: &VerifierKey) -> Result<(u64, RootHash), String> {
+    let parsed = SignedCheckpoint::parse(bytes).map_err(|error| plain(&error.to_string()))?;
+    let verified = parsed.verify(log).map_err(|error| plain(&error.to_string()))?;
+    Ok((verified.checkpoint().size.0, verified.checkpoint().root))
+}
+
+/// The key of the log that a bundle is about: the one of the policy's logs that its checkpoint names. A checkpoint
+/// that cannot be read leaves the policy's only log, if it has only one.
+pub(crate) fn choose_log<'policy>(
+    policy: &'policy note::Policy,
+    checkpoint: Option<&[u8]>,
+) -> Result<&'policy VerifierKey, NoLog> {
+    let claimed = checkpoint
+        .and_then(|bytes| SignedCheckpoint::parse(bytes).ok())
+        .map(|checkpoint| checkpoint.claimed().origin.clone());
+    match (claimed, policy.logs()) {
+        (_, []) => Err(NoLog::PolicyHasNone),
+        (Some(origin), logs) => logs
+            .iter()
+            .find(|log| origin == *log.vkey.name())
+            .map(|log| &log.vkey)
+            .ok_or_else(|| NoLog::NotPinned(quoted(origin.as_str()))),
+        (None, [only]) => Ok(&only.vkey),
+        (None, _) => Err(NoLog::Ambiguous),
+    }
+}
+
+/// Why there is no key to judge the log by.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoLog {
+    PolicyHasNone,
+    /// The checkpoint's origin, quoted.
+    NotPinned(String),
+    Ambiguous,
+}

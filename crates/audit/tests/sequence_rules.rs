@@ -1,0 +1,300 @@
+//! The sequence family over native decisions, and over samples of the seed scenarios made here.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+extern crate counterfoil_audit as audit;
+mod world;
+
+use audit::{Rules, Severity, Status, Verdict};
+use serde_json::{Value, json};
+use world::{World, decision, told};
+
+const MUTATION: &str = "IDENTITY_MUTATION";
+const RECOVERY: &str = "CREDENTIAL_RECOVERY";
+
+fn logged(bodies: &[Value]) -> World {
+    let mut world = World::new();
+    for body in bodies {
+        world.log_body(0, &body.to_string());
+    }
+    world.seal();
+    world
+}
+
+/// How often R4 fires by session, resource and subject.
+fn fired(verdict: &Verdict) -> [u64; 3] {
+    ["session", "resource", "subject"]
+        .map(|scope| verdict.check(&format!("sequence/R4_SEQUENCE/{scope}")).unwrap().count("sequence-forbidden"))
+}
+
+#[test]
+fn recovery_after_mutation_fires_in_each_scope_they_share() {
+    let cases: [(&[&str; 3], &[&str; 3], [u64; 3]); 5] = [
+        (&["s1", "r1", "u1"], &["s1", "r1", "u1"], [1, 1, 1]),
+        (&["s1", "r1", "u1"], &["s2", "r1", "u1"], [0, 1, 1]),
+        (&["s1", "r1", "u1"], &["s2", "r2", "u1"], [0, 0, 1]),
+        (&["s1", "r1", "u1"], &["s1", "r2", "u2"], [1, 0, 0]),
+        (&["s1", "r1", "u1"], &["s2", "r2", "u2"], [0, 0, 0]),
+    ];
+    for (first, then, expected) in cases {
+        let world = logged(&[
+            decision("1", true, MUTATION, first[0], first[1], first[2]),
+            decision("2", true, RECOVERY, then[0], then[1], then[2]),
+        ]);
+        let verdict = world.verdict();
+        assert_eq!(fired(&verdict), expected, "{}", told(&verdict));
+        assert_eq!(verdict.exit_code, if expected == [0, 0, 0] { 0 } else { 1 });
+    }
+}
+
+#[test]
+fn a_finding_names_both_receipts() {
+    let world = logged(&[
+        decision("1", true, MUTATION, "s1", "", ""),
+        decision("2", true, "READ", "s1", "", ""),
+        decision("3", true, RECOVERY, "s1", "", ""),
+    ]);
+    let verdict = world.verdict();
+    let finding = &verdict.check("sequence/R4_SEQUENCE/session").unwrap().findings[0];
+    let places: Vec<_> = finding
+        .receipts
+        .iter()
+        .map(|receipt| (receipt.index, receipt.seq, receipt.issuer.as_deref().map(str::to_owned)))
+        .collect();
+    let gate = Some(String::from("gate.example/support-1"));
+    assert_eq!(places, [(Some(1), Some(1), gate.clone()), (Some(3), Some(3), gate)]);
+}
+
+#[test]
+fn recovery_before_mutation_does_not_fire() {
+    let world =
+        logged(&[decision("1", true, RECOVERY, "s1", "r1", "u1"), decision("2", true, MUTATION, "s1", "r1", "u1")]);
+    assert_eq!(world.verdict().exit_code, 0, "{}", told(&world.verdict()));
+}
+
+#[test]
+fn denied_calls_neither_fire_nor_prepare() {
+    let denied_second = logged(&[
+        decision("1", true, MUTATION, "s1", "r1", "u1"),
+        decision("2", false, RECOVERY, "s1", "r1", "u1"),
+        decision("3", true, "READ", "s1", "r1", "u1"),
+    ]);
+    let verdict = denied_second.verdict();
+    assert_eq!((fired(&verdict), verdict.exit_code), ([0, 0, 0], 0), "{}", told(&verdict));
+    assert!(
+        verdict
+            .check("sequence/R4_SEQUENCE/subject")
+            .unwrap()
+            .covers
+            .contains("1 calls that would have completed the sequence were denied")
+    );
+    let denied_first =
+        logged(&[decision("1", false, MUTATION, "s1", "r1", "u1"), decision("2", true, RECOVERY, "s1", "r1", "u1")]);
+    assert_eq!(fired(&denied_first.verdict()), [0, 0, 0]);
+}
+
+#[test]
+fn the_rule_spans_gates() {
+    let mut world = World::new();
+    let second = world.add_gate("gate.example/support-2");
+    world.log_body(0, &decision("1", true, MUTATION, "s1", "r1", "u1").to_string());
+    world.log_body(second, &decision("1", true, RECOVERY, "s2", "r2", "u1").to_string());
+    world.seal();
+    assert_eq!(fired(&world.verdict()), [0, 0, 1]);
+}
+
+#[test]
+fn an_action_fires_once_however_many_subjects_agree() {
+    let mut first = decision("1", true, MUTATION, "", "", "");
+    let mut then = decision("2", true, RECOVERY, "", "", "");
+    first["subjects"] = json!(["a", "b"]);
+    then["subjects"] = json!(["a", "b"]);
+    let verdict = logged(&[first, then]).verdict();
+    assert_eq!(fired(&verdict), [0, 0, 1], "{}", told(&verdict));
+}
+
+#[test]
+fn a_scope_that_nothing_carries_is_not_checked_and_not_required_of_the_built_in_rule() {
+    let world = logged(&[decision("1", true, MUTATION, "s1", "", ""), decision("2", true, RECOVERY, "s2", "", "")]);
+    let verdict = world.verdict();
+    let check = verdict.check("sequence/R4_SEQUENCE/subject").unwrap();
+    assert_eq!(
+        (check.status, check.required, check.count("scope-absent")),
+        (Status::NotChecked, false, 2),
+        "{}",
+        told(&verdict)
+    );
+    assert_eq!(verdict.exit_code, 0);
+
+    // The auditor's own file asks for it.
+    let rules = Rules::parse("[[sequence]]\ncode = \"R4_SEQUENCE\"\nfirst = [\"IDENTITY_MUTATION\"]\nthen = [\"CREDENTIAL_RECOVERY\"]\nscope = \"subject\"\n").unwrap();
+    let verdict = world.audit_by(&world.bundle(), &rules);
+    assert_eq!(verdict.exit_code, 2, "{}", told(&verdict));
+    assert!(verdict.check("sequence/R4_SEQUENCE/session").is_none());
+}
+
+#[test]
+fn a_relation_gives_resources_their_subject() {
+    let world = logged(&[
+        decision("1", true, MUTATION, "s1", "contact_77", ""),
+        decision("2", true, RECOVERY, "s2", "auth_77", ""),
+    ]);
+    assert_eq!(fired(&world.verdict()), [0, 0, 0]);
+    let rules =
+        Rules::parse("[[relation]]\nsubject = \"customer:cust_77\"\nresources = [\"contact_77\", \"auth_77\"]\n")
+            .unwrap();
+    assert_eq!(fired(&world.audit_by(&world.bundle(), &rules)), [0, 0, 1]);
+}
+
+#[test]
+fn without_actions_nothing_of_the_family_is_required() {
+    let verdict = logged(&[json!({"type": "heartbeat"})]).verdict();
+    assert_eq!(verdict.exit_code, 0);
+    for check in verdict.checks.iter().filter(|check| check.family == audit::Family::Sequence) {
+        assert_eq!(
+            (check.status, check.required, check.covers.as_str()),
+            (Status::NotChecked, false, "nothing of this kind in the log")
+        );
+    }
+}
+
+#[test]
+fn a_class_that_is_only_committed_to_is_not_checked() {
+    let mut body = decision("1", true, RECOVERY, "s1", "", "");
+    body["action_class"] = json!({"#": format!("sha256:{}", "0".repeat(64))});
+    let verdict = logged(&[decision("0", true, MUTATION, "s1", "", ""), body]).verdict();
+    assert_eq!(
+        (verdict.exit_code, verdict.check("sequence/R4_SEQUENCE/session").unwrap().count("member-committed")),
+        (2, 1),
+        "{}",
+        told(&verdict)
+    );
+}
+
+fn with_prior(mut body: Value, classes: &[&str]) -> Value {
+    body["prior_action_classes"] = json!(classes);
+    body
+}
+
+fn prior_codes(verdict: &Verdict) -> Vec<(&'static str, Severity)> {
+    verdict
+        .check("sequence/prior-action-classes")
+        .unwrap()
+        .findings
+        .iter()
+        .map(|finding| (finding.code, finding.severity))
+        .collect()
+}
+
+#[test]
+fn a_claimed_history_is_that_of_the_session_the_resource_or_the_subjects() {
+    let base = [
+        decision("1", true, "READ", "s1", "r1", "u1"),
+        decision("2", true, "WRITE", "s1", "r2", "u1"),
+        decision("3", true, "SEND", "s2", "r2", "u2"),
+    ];
+    let judged = |claim: &[&str]| {
+        let mut bodies = base.to_vec();
+        bodies.push(with_prior(decision("4", true, "READ", "s1", "r2", "u2"), claim));
+        prior_codes(&logged(&bodies).verdict())
+    };
+    for true_claim in [&["READ", "WRITE"][..], &["WRITE", "SEND"], &["SEND"]] {
+        assert_eq!(judged(true_claim), [], "{true_claim:?}");
+    }
+    for false_claim in [&[][..], &["READ"], &["WRITE", "READ"], &["READ", "WRITE", "SEND"]] {
+        assert_eq!(judged(false_claim), [("prior-classes-differ", Severity::Fail)], "{false_claim:?}");
+    }
+}
+
+#[test]
+fn a_wrong_claim_of_a_denied_call_is_only_noticed() {
+    let verdict = logged(&[
+        decision("1", true, MUTATION, "s1", "", ""),
+        with_prior(decision("2", false, RECOVERY, "s1", "", ""), &[]),
+    ])
+    .verdict();
+    assert_eq!(prior_codes(&verdict), [("prior-classes-differ", Severity::Notice)]);
+    assert_eq!(verdict.exit_code, 0, "{}", told(&verdict));
+}
+
+#[test]
+fn denials_do_not_enter_a_claimed_history() {
+    let verdict = logged(&[
+        decision("1", true, "READ", "s1", "", ""),
+        decision("2", false, MUTATION, "s1", "", ""),
+        with_prior(decision("3", true, "READ", "s1", "", ""), &["READ"]),
+    ])
+    .verdict();
+    assert_eq!((prior_codes(&verdict), verdict.exit_code), (Vec::new(), 0), "{}", told(&verdict));
+}
+
+#[test]
+fn a_gate_may_judge_by_its_own_receipts_or_by_all() {
+    let mut world = World::new();
+    let second = world.add_gate("gate.example/support-2");
+    world.log_body(0, &decision("1", true, "READ", "s1", "", "").to_string());
+    world.log_body(second, &decision("1", true, "WRITE", "s1", "", "").to_string());
+    world.log_body(second, &with_prior(decision("2", true, "SEND", "s1", "", ""), &["WRITE"]).to_string());
+    world.log_body(0, &with_prior(decision("2", true, "SEND", "s1", "", ""), &["READ", "WRITE", "SEND"]).to_string());
+    world.log_body(0, &with_prior(decision("3", true, "SEND", "s1", "", ""), &["WRITE"]).to_string());
+    world.seal();
+    let verdict = world.verdict();
+    assert_eq!(prior_codes(&verdict), [("prior-classes-differ", Severity::Fail)], "{}", told(&verdict));
+}
+
+/// The receipt id of an entry of the world's log.
+fn id(world: &World, index: u64) -> String {
+    receipt::ReceiptId::of(&world.log.entries[index as usize]).to_string()
+}
+
+#[test]
+fn claimed_heads_are_looked_up_in_the_subjects_histories() {
+    let mut world = World::new();
+    world.log_body(0, &decision("1", true, MUTATION, "s1", "", "u1").to_string());
+    world.log_body(0, &decision("2", false, RECOVERY, "s1", "", "u1").to_string());
+    world.log_body(0, &decision("3", true, "READ", "s1", "", "u2").to_string());
+    let heads: [(&str, String, bool); 5] = [
+        // A denial advances the head.
+        ("u1", id(&world, 2), true),
+        ("u2", id(&world, 3), true),
+        ("u1", id(&world, 1), false),
+        ("u1", id(&world, 3), false),
+        ("u1", "0".repeat(64), false),
+    ];
+    for (subject, head, is_true) in heads {
+        let mut judged = world.clone();
+        let mut body = decision("4", true, "READ", "s9", "", subject);
+        body["prior_heads"] = json!({subject: head});
+        judged.log_body(0, &body.to_string());
+        judged.seal();
+        let verdict = judged.verdict();
+        assert_eq!(verdict.count("prior-heads-differ"), u64::from(!is_true), "{subject} {head}: {}", told(&verdict));
+    }
+}
+
+#[test]
+fn classes_claimed_beside_heads_are_judged_up_to_those_heads() {
+    let mut world = World::new();
+    let second = world.add_gate("gate.example/support-2");
+    world.log_body(0, &decision("1", true, MUTATION, "s1", "", "u1").to_string());
+    let head = id(&world, 2);
+    world.log_body(0, &decision("2", true, "READ", "s1", "", "u1").to_string());
+    // The second gate had read the log as far as the mutation.
+    let mut body = with_prior(decision("1", true, "WRITE", "s2", "", "u1"), &[MUTATION]);
+    body["prior_heads"] = json!({"u1": head});
+    let mut honest = world.clone();
+    honest.log_body(second, &body.to_string());
+    honest.seal();
+    assert_eq!(honest.verdict().exit_code, 0, "{}", told(&honest.verdict()));
+    body["prior_action_classes"] = json!(["READ"]);
+    world.log_body(second, &body.to_string());
+    world.seal();
+    assert_eq!(prior_codes(&world.verdict()), [("prior-classes-differ", Severity::Fail)]);
+}
+
+#[test]
+fn a_claim_that_names_no_history_is_not_judged() {
+    let verdict = logged(&[with_prior(decision("1", true, "READ", "", "", ""), &[])]).verdict();
+    assert_eq!(prior_codes(&verdict), [("prior-unjudged", Severity::NotChecked)]);
+    assert_eq!(verdict.exit_code, 2);
+}

@@ -1,0 +1,344 @@
+//! The command line of `counterfoil`.
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use receipt::{IssuerName, ReceiptId};
+use service::config::Flags;
+use service::logs::LogFormat;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  counterfoil demo
+  counterfoil keygen --kind issuer --name gate.example/support-1 --out gate.key
+  counterfoil submit --log http://127.0.0.1:8080 --log-key log.example/agents+1b2c3d4e+AX… --key gate.key --outbox outbox decisions.jsonl
+  counterfoil outbox status --outbox outbox
+
+Exit codes: 0 done, 1 it could not be done or a check failed, 2 something asked for could not be established,
+64 wrong usage or configuration, 65 input that cannot be read.";
+
+const SUBMIT_NOTES: &str = "\
+Each line is signed, chained to the receipt before it and on disk in the outbox before anything is sent. One line comes
+out for each line that went in, in order, once the log has proved that it holds the receipt: seq, id, index.
+
+Safe to kill and run again. For a FILE the outbox remembers which lines it has: run again with the same FILE (also if
+lines were added at its end) and the lines whose receipts are in the outbox are not signed again, only listed; from the
+first line that differs on, everything is new. --again signs all of them once more. What comes from standard input has
+no name by which it could be recognised: give it one with --source, or run again with empty input (< /dev/null), which
+sends what was read before.
+
+Examples:
+  counterfoil submit --log http://127.0.0.1:8080 --log-key VKEY --key gate.key --outbox outbox decisions.jsonl
+  tail -f decisions.jsonl | counterfoil submit --config gate.toml -
+  counterfoil submit --config gate.toml --wait cosigned --policy policy decisions.jsonl";
+
+const IMPORT_NOTES: &str = "\
+The records go into receipts as they stand, byte for byte. A line that is no record of the format stops everything before
+anything is signed. Otherwise as submit, also for being run again.
+
+Example:
+  counterfoil import --format capbroker --config gate.toml audit.jsonl";
+
+/// Receipts for what gates decide: sign them, send them, prove that a log holds them.
+#[derive(Debug, Parser)]
+#[command(name = "counterfoil", version, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a private key; prints its vkey
+    Keygen(Keygen),
+    /// Sign bodies as receipts, one JSON object a line, and send them to the log
+    Submit(Submit),
+    /// The same for another system's records
+    Import(Import),
+    /// Look at an outbox, or send what is in it
+    #[command(subcommand)]
+    Outbox(Outbox),
+    /// Fetch the proof that the log holds a receipt, and the receipt
+    FetchProof(FetchProof),
+}
+
+/// What every call takes.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// TOML file with the settings below, in snake_case; COUNTERFOIL_<KEY> and flags override it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// Print results as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How log lines on stderr look
+    #[arg(long, value_enum, default_value_t = LogFormat::Human)]
+    pub(crate) log_format: LogFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: counterfoil keygen --kind issuer --name gate.example/support-1 --out gate.key")]
+pub(crate) struct Keygen {
+    /// What the key is for
+    #[arg(long, value_enum)]
+    pub(crate) kind: KeyPurpose,
+    /// Whose it is: a schema-less URL that you control; for a log its origin
+    #[arg(long)]
+    pub(crate) name: String,
+    /// The file to write the private key to; it must not exist
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) out: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeyPurpose {
+    /// Signs receipts
+    Issuer,
+    /// Signs a log's heads
+    Log,
+    /// Cosigns logs' heads
+    Witness,
+}
+
+/// The log, and how long to try to reach it.
+#[derive(Debug, Args)]
+pub(crate) struct ToLog {
+    /// The log's address
+    #[arg(long, value_name = "URL")]
+    pub(crate) log: Option<String>,
+    /// The log's vkey
+    #[arg(long, value_name = "VKEY")]
+    pub(crate) log_key: Option<String>,
+    /// Seconds after which a log that cannot be reached is given up; the receipts stay in the outbox [default: 60]
+    #[arg(long, value_name = "N")]
+    pub(crate) give_up_s: Option<u64>,
+    /// What to wait for before a receipt is listed
+    #[arg(long, value_enum, default_value_t = WaitFor::Integrated)]
+    pub(crate) wait: WaitFor,
+    /// The witnesses to wait for, as a tlog-policy file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) policy: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitFor {
+    /// The log's own signed head holds the receipt
+    Integrated,
+    /// So many witnesses vouch for that head as the policy asks for
+    Cosigned,
+}
+
+/// Whose receipts they are, and where they are kept.
+#[derive(Debug, Args)]
+pub(crate) struct FromGate {
+    /// The issuer's private key file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) key: Option<PathBuf>,
+    /// The outbox's directory; made if need be
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) outbox: Option<PathBuf>,
+    /// For the stream's first receipt: the longest silence the gate allows itself, in milliseconds
+    #[arg(long, value_name = "N")]
+    pub(crate) heartbeat_ms: Option<u64>,
+    /// Sign lines once more that the outbox already has from this input
+    #[arg(long)]
+    pub(crate) again: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = SUBMIT_NOTES)]
+pub(crate) struct Submit {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) to_log: ToLog,
+    #[command(flatten)]
+    pub(crate) gate: FromGate,
+    /// The name by which this input is recognised when it is submitted again [default: the file's path]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// The bodies, one JSON object a line; - is standard input
+    #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = IMPORT_NOTES)]
+pub(crate) struct Import {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) to_log: ToLog,
+    #[command(flatten)]
+    pub(crate) gate: FromGate,
+    /// The format of the records
+    #[arg(long, value_parser = audit::foreign::FORMATS)]
+    pub(crate) format: String,
+    /// The name by which this input is recognised when it is imported again [default: the file's path]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// The records, one a line; - is standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Outbox {
+    /// Say what is queued, sent and acknowledged, and what was dropped
+    Status(OutboxStatus),
+    /// Send what is not acknowledged, to the log that the outbox remembers
+    Flush(OutboxFlush),
+    /// Check every receipt and every kept proof again
+    Verify(OutboxVerify),
+    /// Write the kept proofs, each beside its entry, for a bundle
+    Proofs(OutboxProofs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "May be asked while another process uses the outbox.\n\nExample: counterfoil outbox status --outbox outbox --json")]
+pub(crate) struct OutboxStatus {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) which: WhichOutbox,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Needs no key: what is in the outbox is signed.\n\nExample: counterfoil outbox flush --outbox outbox")]
+pub(crate) struct OutboxFlush {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) which: WhichOutbox,
+    #[command(flatten)]
+    pub(crate) to_log: ToLog,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exits 1 if something is wrong, 2 if receipts have no proof yet.\n\nExample: counterfoil outbox verify --outbox outbox")]
+pub(crate) struct OutboxVerify {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) which: WhichOutbox,
+    /// The vkey the issuer is registered with [default: what the first receipt says]
+    #[arg(long, value_name = "VKEY")]
+    pub(crate) issuer_key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: counterfoil outbox proofs --outbox outbox --out bundle/proofs")]
+pub(crate) struct OutboxProofs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) which: WhichOutbox,
+    /// The directory to write to; made if need be
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhichOutbox {
+    /// The outbox's directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) outbox: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The proof is checked against the receipt, and, with --log-key or --policy, the head in it against the log's vkey. The receipt
+is written beside FILE, under its name with .entry in place of .tlog-proof.
+
+Examples:
+  counterfoil fetch-proof --log http://127.0.0.1:8080 --receipt 395aa064aa4c… --out r.tlog-proof
+  counterfoil fetch-proof --log http://127.0.0.1:8080 --issuer gate.example/support-1 --seq 41 --out r41.tlog-proof")]
+pub(crate) struct FetchProof {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// The log's address
+    #[arg(long, value_name = "URL")]
+    pub(crate) log: Option<String>,
+    /// The log's vkey, to check the head
+    #[arg(long, value_name = "VKEY")]
+    pub(crate) log_key: Option<String>,
+    /// A tlog-policy file, to check head and quorum
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) policy: Option<PathBuf>,
+    /// The receipt's id, 64 hex digits
+    #[arg(long, value_name = "ID", conflicts_with_all = ["issuer", "seq"], required_unless_present = "issuer")]
+    pub(crate) receipt: Option<ReceiptId>,
+    /// The receipt's issuer
+    #[arg(long, value_name = "NAME", requires = "seq", value_parser = IssuerName::new)]
+    pub(crate) issuer: Option<IssuerName>,
+    /// The receipt's seq
+    #[arg(long, value_name = "N", requires = "issuer", value_parser = decimal)]
+    pub(crate) seq: Option<u64>,
+    /// The file to write the proof to
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) out: PathBuf,
+}
+
+impl ToLog {
+    /// As configuration.
+    pub(crate) fn set_in(&self, flags: Flags) -> Flags {
+        flags
+            .set("log", self.log.clone())
+            .set("log_key", self.log_key.clone())
+            .set("give_up_s", self.give_up_s.map(seconds))
+            .set_path("policy", self.policy.as_deref())
+    }
+}
+
+impl FromGate {
+    /// As configuration.
+    pub(crate) fn set_in(&self, flags: Flags) -> Flags {
+        flags
+            .set_path("key", self.key.as_deref())
+            .set_path("outbox", self.outbox.as_deref())
+            .set("heartbeat_ms", self.heartbeat_ms.map(seconds))
+    }
+}
+
+/// TOML's integers are signed; whoever wants more than 2^63 gets that.
+fn seconds(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn decimal(text: &str) -> Result<u64, String> {
+    merkle::decimal::parse_u64(text).ok_or_else(|| "not a decimal number without leading zeroes".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound_and_every_call_shows_an_example() {
+        let command = Arguments::command();
+        command.clone().debug_assert();
+        let mut calls: Vec<_> = command.get_subcommands().filter(|call| !call.is_hide_set()).cloned().collect();
+        let outbox = calls.iter().position(|call| call.get_name() == "outbox").unwrap();
+        calls.extend(calls[outbox].get_subcommands().cloned().collect::<Vec<_>>());
+        calls.remove(outbox);
+        for mut call in calls {
+            let help = call.render_long_help().to_string();
+            assert!(help.contains("Example"), "{}: {help}", call.get_name());
+        }
+    }
+
+    #[test]
+    fn a_receipt_is_named_by_its_id_or_by_issuer_and_seq() {
+        let id = "ab".repeat(32);
+        let parse = |words: &[&str]| Arguments::try_parse_from(["counterfoil", "fetch-proof", "--out", "o"].iter().chain(words));
+        assert!(parse(&["--receipt", &id]).is_ok());
+        assert!(parse(&["--issuer", "a", "--seq", "0"]).is_ok());
+        for words in [&[][..], &["--issuer", "a"], &["--seq", "1"], &["--receipt", "ab"], &["--receipt", &id, "--seq", "1"], &["--issuer", "a", "--seq", "01"]] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `counterfoil demo`: a log, three witnesses, a gate and an auditor on one machine, and six scenes that end as
+//! they must.
+//!
+//! Every part is the real program in a process of its own; only the second history of the last scene comes from
+//! the test kit, because no real program can sign one.
+
+mod scenes;
+mod stage;
+mod tamper;
+
+use anstream::{eprintln, println};
+use anstyle::{AnsiColor, Style};
+use clap::Args;
+use scenes::Scene;
+use stage::Stage;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What `counterfoil demo` takes.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Where keys, stores, bundles and evidence go; must be new or empty [default: a new directory in the
+    /// system's temporary one, named in the output]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// End after the scenes; the exit code is 0 only if every scene ended as it must
+    #[arg(long)]
+    once: bool,
+    /// Port of the log; the witnesses take the next three [default: free ports]
+    #[arg(long)]
+    port: Option<u16>,
+}
+
+/// Why the demo could not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DemoError {
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{0} is not empty; name a directory that does not exist yet, or leave --dir out")]
+    NotEmpty(PathBuf),
+    #[error("four ports from {0} on do not exist; name a smaller one, or leave --port out")]
+    Port(u16),
+    #[error("`counterfoil {what}` ended with {code:?}: {said}")]
+    Call { what: String, code: Option<i32>, said: String },
+    #[error("`counterfoil {0}` answered something else than it should")]
+    Answer(&'static str),
+    #[error("{0} did not get there within a minute; its log is the .stderr file in the demo's directory")]
+    Patience(String),
+    #[error("the bundle in {0} is not as the demo left it")]
+    Bundle(PathBuf),
+    #[error("{0}")]
+    Key(String),
+    #[error(transparent)]
+    Malicious(#[from] testkit::malicious::MaliciousError),
+}
+
+impl DemoError {
+    fn io(path: &Path, source: io::Error) -> DemoError {
+        DemoError::Io { path: path.to_owned(), source }
+    }
+}
+
+/// Runs the scenes and prints one line for each. Exits 0 when every scene ended as it must, 1 otherwise.
+pub(crate) fn run(args: &DemoArgs) -> ExitCode {
+    match play(args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("counterfoil demo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn play(args: &DemoArgs) -> Result<bool, DemoError> {
+    let dir = directory(args.dir.as_deref())?;
+    println!("One log, three witnesses (two must agree), one gate, one auditor. Files: {}\n", dir.display());
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| DemoError::io(&dir, error))?;
+    let mut stage = Stage::build(&dir, args.port)?;
+    stage.start_log()?;
+    stage.start_witnesses()?;
+    scenes::wait_until_ready(&stage)?;
+    let mut all = true;
+    let mut show = |scene: Scene| {
+        all &= scene.as_it_must;
+        print_scene(&scene);
+    };
+    show(scenes::honest(&stage)?);
+    show(scenes::receipt_torn_out(&stage)?);
+    show(scenes::heads_left_out(&stage)?);
+    show(scenes::pair_over_two_sessions(&stage)?);
+    show(scenes::empty_history_claimed(&stage)?);
+    show(scenes::second_history(&mut stage, &runtime)?);
+    println!();
+    println!("{}", if all { "Every scene ended as it must." } else { "NOT every scene ended as it must." });
+    if !args.once {
+        stage.start_log()?;
+        println!("\nThe log is at {}; the witnesses, which now refuse it until somebody looks, at", stage.log_url());
+        for number in 0..stage::WITNESSES.len() {
+            println!("  {}", stage.witness_url(number));
+        }
+        println!("Ctrl-C ends them all.");
+        // Without a signal handler the demo could only be killed; then nothing is lost but the processes stay.
+        let _ = runtime.block_on(tokio::signal::ctrl_c());
+    }
+    Ok(all)
+}
+
+fn print_scene(scene: &Scene) {
+    let (mark, colour) = if scene.as_it_must { ("ok ", AnsiColor::Green) } else { ("BAD", AnsiColor::Red) };
+    let style = Style::new().fg_color(Some(colour.into()));
+    println!("{style}{mark}{style:#} {:<21} {} -> {} ({})", scene.name, scene.done, scene.verdict, scene.check);
+}
+
+/// The directory to work in: the one named, if it is new or empty; else a new one in the temporary directory.
+fn directory(named: Option<&Path>) -> Result<PathBuf, DemoError> {
+    if let Some(dir) = named {
+        fs::create_dir_all(dir).map_err(|error| DemoError::io(dir, error))?;
+        let mut entries = fs::read_dir(dir).map_err(|error| DemoError::io(dir, error))?;
+        return if entries.next().is_none() { Ok(dir.to_owned()) } else { Err(DemoError::NotEmpty(dir.to_owned())) };
+    }
+    // Private to this user, and kept: the evidence is worth a look.
+    let made = tempfile::Builder::new().prefix("counterfoil-demo-").tempdir();
+    Ok(made.map_err(|error| DemoError::io(&std::env::temp_dir(), error))?.keep())
+}

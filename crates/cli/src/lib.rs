@@ -1,0 +1,1 @@
+//! The program counterfoil: demo, keygen, submit, import, outbox, fetch-proof.

@@ -1,0 +1,462 @@
+//! The gate's durable outbox: a receipt is signed, chained and on disk before anybody learns of it.
+//!
+//! A gate that signs seq 41, sends it, crashes, and then signs another seq 41 has signed two histories, and every log
+//! and every auditor will say so for ever. Hence the order here: append, fdatasync, return; only what was returned is
+//! ever sent ([`crate::Sender`]); and what is on disk is what is continued. See the head of `outbox/store.rs` for the
+//! files and for what a crash means at each step.
+//!
+//! One process writes to an outbox at a time, and it goes to one log. Everything is kept: the receipts, and for each the
+//! proof that the log holds it, checked before it was kept.
+//!
+//! Blocking: every call reads or writes files, [`Outbox::append`] with an fdatasync. Handles are cheap to clone and
+//! may be used from many threads.
+
+mod append_only;
+mod error;
+mod inputs;
+mod status;
+mod store;
+mod verify;
+
+pub use error::{BodyFault, OutboxError};
+pub use inputs::SubmittedInput;
+pub use status::{OutboxView, Status};
+pub use store::LogBinding;
+pub use verify::{Fault as VerifyFault, Verification};
+
+use crate::proof::CheckedProof;
+use append_only::Access;
+use merkle::LeafIndex;
+use note::{KeyKind, SigningKey, VerifierKey};
+use receipt::{
+    Chain, Digest, IssuerName, IssuerState, Receipt, ReceiptId, SeqNo, UnixMillis, check_signature, find_credential,
+    ijson, place,
+};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use store::{Acknowledged, KeptHead, Store};
+use tokio::sync::watch;
+
+/// What a gate says about itself in its first receipt (protocol 3.4).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GateDescription {
+    /// Software and version.
+    pub gate: Option<String>,
+    /// The longest silence the gate allows itself, in milliseconds; when it has nothing to say for so long, it says
+    /// `heartbeat`. The outbox does not do that by itself.
+    pub heartbeat_ms: Option<u64>,
+    /// Digest of the policy the gate decides by.
+    pub policy_digest: Option<Digest>,
+}
+
+/// An outbox, locked by this process until the last handle is dropped.
+#[derive(Clone, Debug)]
+pub struct Outbox(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    dir: PathBuf,
+    inner: Mutex<Inner>,
+    /// How many receipts there are.
+    appended: watch::Sender<u64>,
+    /// How many of them are acknowledged.
+    acknowledged: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    signer: Option<Signer>,
+    /// A write failed: what is on disk is unknown.
+    stopped: bool,
+}
+
+#[derive(Debug)]
+struct Signer {
+    key: SigningKey,
+    gate: GateDescription,
+}
+
+/// A receipt that is signed, chained and durable, and will be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// Its seq.
+    pub seq: SeqNo,
+    /// Its id.
+    pub id: ReceiptId,
+    /// Its time, which is not before the previous one's.
+    pub issued_at: UnixMillis,
+}
+
+/// A receipt and the proof that is kept for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The receipt.
+    pub receipt: Receipt,
+    /// Where in the log it is.
+    pub index: LeafIndex,
+    /// The `tlog-proof`, its text.
+    pub proof: String,
+}
+
+impl Outbox {
+    /// Opens the outbox in `dir`, which is made if need be, to append and to send.
+    ///
+    /// # Errors
+    /// [`OutboxError`]: another process has it, the key does not continue its stream, or its files are damaged.
+    pub fn open(dir: &Path, key: SigningKey, gate: GateDescription) -> Result<Self, OutboxError> {
+        if key.kind() != KeyKind::Ed25519 {
+            return Err(OutboxError::WrongKeyKind);
+        }
+        let store = Store::open(dir, Access::Write)?;
+        if let Some(state) = store.state()
+            && *state.keys().current() != key.verifier()
+        {
+            let held = state.keys().current().to_string();
+            return Err(OutboxError::OtherKey { dir: dir.to_owned(), held, given: key.verifier().to_string() });
+        }
+        Ok(Self::of(store, Some(Signer { key, gate })))
+    }
+
+    /// Opens the outbox in `dir` without a key: to send what is in it, and nothing more.
+    ///
+    /// # Errors
+    /// As [`Outbox::open`]; also where there is none.
+    pub fn open_to_send(dir: &Path) -> Result<Self, OutboxError> {
+        if !dir.join("receipts").exists() {
+            return Err(OutboxError::Absent(dir.to_owned()));
+        }
+        Ok(Self::of(Store::open(dir, Access::Write)?, None))
+    }
+
+    fn of(store: Store, signer: Option<Signer>) -> Self {
+        let (appended, acknowledged) =
+            (watch::Sender::new(store.count()), watch::Sender::new(store.acknowledged_count()));
+        let dir = store.dir.clone();
+        let inner = Mutex::new(Inner { store, signer, stopped: false });
+        Self(Arc::new(Shared { dir, inner, appended, acknowledged }))
+    }
+
+    /// Signs a receipt with `body` (one JSON object on one line, signed as it stands), chains it to the previous one and
+    /// makes it durable. The first receipt is preceded by an `open`, unless it is one. `now` is the gate's clock; a time
+    /// before the last receipt's becomes the last receipt's.
+    ///
+    /// # Errors
+    /// [`OutboxError`]. A body that is refused leaves no trace. After [`OutboxError::Disk`] the outbox does nothing more
+    /// until it is opened again.
+    pub fn append(&self, body: &str, now: UnixMillis) -> Result<Queued, OutboxError> {
+        let queued = self.append_all(&[body], now)?;
+        queued.into_iter().next().ok_or(OutboxError::Stopped)
+    }
+
+    /// The same for several bodies, with one write and one fdatasync for all of them, or none of them.
+    ///
+    /// # Errors
+    /// As [`Outbox::append`].
+    pub fn append_all(&self, bodies: &[impl AsRef<str>], now: UnixMillis) -> Result<Vec<Queued>, OutboxError> {
+        let mut inner = self.working()?;
+        let receipts = inner.append_all(bodies, now)?;
+        self.0.appended.send_replace(inner.store.count());
+        Ok(receipts.iter().map(Queued::of).collect())
+    }
+
+    /// Appends the `open`, where there is no receipt yet and `body`, which comes next, is none itself.
+    ///
+    /// # Errors
+    /// As [`Outbox::append`].
+    pub fn ensure_open_before(&self, body: &str, now: UnixMillis) -> Result<(), OutboxError> {
+        let mut inner = self.working()?;
+        if inner.store.count() == 0 && !is_open(body) {
+            inner.append_all(&[] as &[&str], now)?;
+            self.0.appended.send_replace(inner.store.count());
+        }
+        Ok(())
+    }
+
+    /// Hands the stream over from the key that signs now to `new`, of the same name: signs a `rotate` by both. From then
+    /// on `new` signs; keep the old key until the log has the `rotate`, and open the outbox with the new one.
+    ///
+    /// # Errors
+    /// As [`Outbox::append`].
+    pub fn rotate(&self, new: SigningKey, now: UnixMillis) -> Result<Queued, OutboxError> {
+        let mut inner = self.working()?;
+        let receipt = inner.rotate(new, now)?;
+        self.0.appended.send_replace(inner.store.count());
+        Ok(Queued::of(&receipt))
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.0.dir
+    }
+
+    /// Whose receipts these are; `None` where there is neither a receipt nor a key.
+    ///
+    /// # Errors
+    /// [`OutboxError::Stopped`].
+    pub fn issuer(&self) -> Result<Option<IssuerName>, OutboxError> {
+        let inner = self.working()?;
+        let by_state = inner.store.state().map(|state| state.name().clone());
+        Ok(by_state.or_else(|| inner.signer.as_ref().map(|signer| IssuerName(signer.key.name().clone()))))
+    }
+
+    /// The seq that the next receipt will have.
+    ///
+    /// # Errors
+    /// [`OutboxError::Stopped`].
+    pub fn next_seq(&self) -> Result<SeqNo, OutboxError> {
+        Ok(SeqNo(self.working()?.store.count()))
+    }
+
+    /// The first seq that is not acknowledged.
+    ///
+    /// # Errors
+    /// [`OutboxError::Stopped`].
+    pub fn first_unsent(&self) -> Result<SeqNo, OutboxError> {
+        Ok(SeqNo(self.working()?.store.acknowledged_count()))
+    }
+
+    /// The receipt at `seq`; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`OutboxError`].
+    pub fn receipt(&self, seq: SeqNo) -> Result<Option<Receipt>, OutboxError> {
+        self.working()?.receipt(seq)
+    }
+
+    /// The receipt at `seq` with its proof; `None` where it is not acknowledged.
+    ///
+    /// # Errors
+    /// [`OutboxError`].
+    pub fn kept(&self, seq: SeqNo) -> Result<Option<Kept>, OutboxError> {
+        let inner = self.working()?;
+        let (Some(receipt), Some(acknowledged)) = (inner.receipt(seq)?, inner.store.proof(seq.0)?) else {
+            return Ok(None);
+        };
+        Ok(Some(Kept { receipt, index: LeafIndex(acknowledged.index), proof: acknowledged.proof }))
+    }
+
+    /// The receipts that are not acknowledged, oldest first, as they are when each is asked for.
+    pub fn unsent(&self) -> impl Iterator<Item = Result<Receipt, OutboxError>> {
+        let mut next = self.first_unsent();
+        std::iter::from_fn(move || {
+            let seq = match &mut next {
+                Ok(seq) => *seq,
+                Err(_) => return None,
+            };
+            let receipt = self.receipt(seq).transpose()?;
+            next = Ok(SeqNo(seq.0 + 1));
+            Some(receipt)
+        })
+    }
+
+    /// Keeps proofs, durably, each for the next seq that has none or for one that has. What is kept was checked against
+    /// the log's key and the entry: nothing else becomes a [`CheckedProof`].
+    ///
+    /// # Errors
+    /// [`OutboxError`]: a proof of another receipt or by another log, an order other than that of the seqs, or a head that
+    /// contradicts one that is kept ([`OutboxError::LogFork`]). Nothing is kept then.
+    pub fn acknowledge(&self, proofs: &[(SeqNo, CheckedProof)]) -> Result<(), OutboxError> {
+        let mut inner = self.working()?;
+        inner.acknowledge(proofs)?;
+        self.0.acknowledged.send_replace(inner.store.acknowledged_count());
+        Ok(())
+    }
+
+    /// The log these receipts go to, once one was named.
+    ///
+    /// # Errors
+    /// [`OutboxError::Stopped`].
+    pub fn log(&self) -> Result<Option<LogBinding>, OutboxError> {
+        Ok(self.working()?.store.log().cloned())
+    }
+
+    /// Names the log these receipts go to, for ever; only its address may change.
+    ///
+    /// # Errors
+    /// [`OutboxError::OtherLog`] where another one was named before.
+    pub fn bind(&self, vkey: &VerifierKey, url: &str) -> Result<(), OutboxError> {
+        let mut inner = self.working()?;
+        let binding = LogBinding { vkey: vkey.clone(), url: url.to_owned() };
+        match inner.store.log() {
+            Some(held) if held.vkey != *vkey => Err(OutboxError::OtherLog {
+                dir: self.0.dir.clone(),
+                held: held.vkey.to_string(),
+                given: vkey.to_string(),
+            }),
+            Some(held) if *held == binding => Ok(()),
+            _ => inner.write(|store| store.bind(binding)),
+        }
+    }
+
+    /// Remembers that everything before `seq` was sent, for [`Status::sent`].
+    ///
+    /// # Errors
+    /// [`OutboxError::Stopped`].
+    pub fn mark_sent(&self, seq: SeqNo) -> Result<(), OutboxError> {
+        let inner = self.working()?;
+        if seq.0 > inner.store.sent() {
+            inner.store.set_sent(seq.0);
+        }
+        Ok(())
+    }
+
+    /// Keeps, durably, what the log did that no honest log does. `document` is one JSON object.
+    ///
+    /// # Errors
+    /// [`OutboxError`].
+    pub fn keep_alarm(&self, document: &Map<String, Value>) -> Result<(), OutboxError> {
+        self.working()?.write(|store| store.append_alarm(document))
+    }
+
+    /// Tells how many receipts there are, now and whenever that changes.
+    pub fn watch_appended(&self) -> watch::Receiver<u64> {
+        self.0.appended.subscribe()
+    }
+
+    /// Tells how many receipts are acknowledged, now and whenever that changes.
+    pub fn watch_acknowledged(&self) -> watch::Receiver<u64> {
+        self.0.acknowledged.subscribe()
+    }
+
+    fn working(&self) -> Result<MutexGuard<'_, Inner>, OutboxError> {
+        match self.0.inner.lock() {
+            Ok(inner) if !inner.stopped => Ok(inner),
+            // A thread that panicked inside a call leaves as much unknown as a failed write.
+            _ => Err(OutboxError::Stopped),
+        }
+    }
+}
+
+impl Inner {
+    fn append_all(&mut self, bodies: &[impl AsRef<str>], now: UnixMillis) -> Result<Vec<Receipt>, OutboxError> {
+        let Some(signer) = &self.signer else { return Err(OutboxError::NoKey) };
+        let mut state = match self.store.state() {
+            Some(state) => state.clone(),
+            None => IssuerState::registered(signer.key.verifier()),
+        };
+        let mut receipts = Vec::with_capacity(bodies.len() + 1);
+        let mut returned_from = 0;
+        if state.next_seq() == SeqNo(0) && !bodies.first().is_some_and(|body| is_open(body.as_ref())) {
+            let receipt = sign(&mut state, &signer.open_body(), now, &signer.key)
+                .map_err(|reason| OutboxError::Body { place: 0, reason })?;
+            receipts.push(receipt);
+            returned_from = 1;
+        }
+        for (place, body) in bodies.iter().enumerate() {
+            let receipt = sign(&mut state, body.as_ref(), now, &signer.key)
+                .map_err(|reason| OutboxError::Body { place, reason })?;
+            receipts.push(receipt);
+        }
+        if !receipts.is_empty() {
+            self.write(|store| store.append_receipts(&receipts, state))?;
+        }
+        Ok(receipts.split_off(returned_from))
+    }
+
+    fn rotate(&mut self, new: SigningKey, now: UnixMillis) -> Result<Receipt, OutboxError> {
+        if self.store.count() == 0 {
+            self.append_all(&[] as &[&str], now)?;
+        }
+        let (Some(signer), Some(state)) = (&self.signer, self.store.state()) else { return Err(OutboxError::NoKey) };
+        let body = |reason| OutboxError::Body { place: 0, reason };
+        let receipt = Chain::from(state).rotate(now, &signer.key, &new).map_err(|error| body(error.into()))?;
+        let state = admitted(state, &receipt).map_err(body)?;
+        self.write(|store| store.append_receipts(std::slice::from_ref(&receipt), state))?;
+        if let Some(signer) = &mut self.signer {
+            signer.key = new;
+        }
+        Ok(receipt)
+    }
+
+    fn receipt(&self, seq: SeqNo) -> Result<Option<Receipt>, OutboxError> {
+        let Some(entry) = self.store.entry(seq.0)? else { return Ok(None) };
+        match Receipt::parse(&entry) {
+            Ok(receipt) => Ok(Some(receipt)),
+            Err(malformed) => Err(OutboxError::damaged(
+                &self.store.dir.join("receipts"),
+                format!("at seq {seq}"),
+                malformed.to_string(),
+            )),
+        }
+    }
+
+    fn acknowledge(&mut self, proofs: &[(SeqNo, CheckedProof)]) -> Result<(), OutboxError> {
+        let mut next = self.store.acknowledged_count();
+        let mut newest: Option<KeptHead> = self.store.newest_head().cloned();
+        let mut lines = Vec::with_capacity(proofs.len());
+        for (seq, proof) in proofs {
+            let refuse = |reason| OutboxError::Acknowledgement { seq: *seq, reason };
+            let entry = self.store.entry(seq.0)?.ok_or_else(|| refuse("there is no such receipt in the outbox"))?;
+            if proof.leaf() != merkle::leaf_hash(&entry) {
+                return Err(refuse("the proof is another receipt's"));
+            }
+            match self.store.log() {
+                None => return Err(OutboxError::NoLog(self.store.dir.clone())),
+                Some(log) if log.vkey != *proof.log_key() => return Err(refuse("the proof is another log's")),
+                Some(_) => {}
+            }
+            if seq.0 > next {
+                return Err(refuse("an earlier receipt is not acknowledged yet"));
+            }
+            next = next.max(seq.0 + 1);
+            let head = proof.checkpoint().checkpoint();
+            if let Some(held) = newest.as_ref().filter(|held| held.size == head.size && held.root != head.root) {
+                let offered = proof.checkpoint().note().to_string();
+                return Err(OutboxError::LogFork { size: head.size, held: held.checkpoint.clone(), offered });
+            }
+            newest =
+                Some(KeptHead { size: head.size, root: head.root, checkpoint: proof.checkpoint().note().to_string() });
+            lines.push(Acknowledged { seq: seq.0, index: proof.index().0, proof: proof.text().to_owned() });
+        }
+        if lines.is_empty() { Ok(()) } else { self.write(|store| store.append_acknowledged(&lines, newest)) }
+    }
+
+    /// Writes; after an error nothing more is written by this process.
+    fn write(&mut self, write: impl FnOnce(&mut Store) -> Result<(), OutboxError>) -> Result<(), OutboxError> {
+        let written = write(&mut self.store);
+        self.stopped = written.is_err();
+        written
+    }
+}
+
+impl Signer {
+    fn open_body(&self) -> String {
+        let mut body = Map::new();
+        body.insert("type".into(), json!("open"));
+        body.insert("vkey".into(), json!(self.key.verifier().to_string()));
+        let GateDescription { gate, heartbeat_ms, policy_digest } = &self.gate;
+        body.extend(gate.as_ref().map(|gate| ("gate".to_owned(), json!(gate))));
+        body.extend(heartbeat_ms.map(|heartbeat_ms| ("heartbeat_ms".to_owned(), json!(heartbeat_ms))));
+        body.extend(policy_digest.as_ref().map(|digest| ("policy_digest".to_owned(), json!(digest.to_string()))));
+        Value::Object(body).to_string()
+    }
+}
+
+impl Queued {
+    fn of(receipt: &Receipt) -> Self {
+        Self { seq: receipt.seq(), id: receipt.id(), issued_at: receipt.issued_at() }
+    }
+}
+
+/// Signs the receipt that continues `state`, and moves it on. Looks for credentials before anything is signed.
+fn sign(state: &mut IssuerState, body: &str, now: UnixMillis, key: &SigningKey) -> Result<Receipt, BodyFault> {
+    let members = ijson::parse_object(body)?;
+    if let Some(found) = find_credential(&members) {
+        return Err(BodyFault::Credential(found));
+    }
+    let receipt = Chain::from(&*state).next_text(body, now).sign(key)?;
+    *state = admitted(state, &receipt)?;
+    Ok(receipt)
+}
+
+/// The state after `receipt`, by the rule that the log will apply: what it would refuse is never written.
+fn admitted(state: &IssuerState, receipt: &Receipt) -> Result<IssuerState, BodyFault> {
+    let checked = check_signature(receipt, state).map_err(BodyFault::Rule)?;
+    Ok(place(state, checked, &|_| None, None).map_err(BodyFault::Rule)?.state)
+}
+
+fn is_open(body: &str) -> bool {
+    ijson::parse_object(body).is_ok_and(|members| members.get("type") == Some(&json!("open")))
+}

@@ -1,0 +1,41 @@
+//! C2SP signed notes, vkeys, checkpoints, cosignatures, proofs and policies.
+//!
+//! Everything signed in this project is a note: receipts, tree heads, witnesses' cosignatures. One parser and one
+//! strict verifier serve all of them.
+//!
+//! | module | spec |
+//! |---|---|
+//! | [`name`], [`key`], [`signed`] | signed-note |
+//! | [`checkpoint`] | tlog-checkpoint |
+//! | [`cosignature`] | tlog-cosignature (Ed25519; ML-DSA-44 not yet) |
+//! | [`proof`] | tlog-proof |
+//! | [`policy`], [`quorum`] | tlog-policy, and what a quorum tolerates |
+//!
+//! Pure: no files, clock, randomness or network. Parsers accept only what the printers print (a policy, which has no
+//! printed form of its own, apart), and every input is bounded.
+
+pub mod checkpoint;
+pub mod cosignature;
+pub mod key;
+pub mod name;
+pub mod policy;
+pub mod proof;
+pub mod quorum;
+pub mod signed;
+
+pub use checkpoint::{
+    Checkpoint, CheckpointError, Origin, SignedCheckpoint, TextError, Unverified, Verified, sign_checkpoint,
+};
+pub use cosignature::{
+    BadCosignature, Cosignature, CosignatureError, CosignatureLine, MAX_TIMESTAMP_S, cosign, parse_cosignature_line,
+    verified_cosignatures,
+};
+pub use key::{KeyError, KeyId, KeyKind, SigningKey, VerifierKey};
+pub use name::{KeyName, MAX_NAME_LEN, NameError};
+pub use policy::{
+    MAX_OF_EACH, MAX_POLICY_LEN, Policy, PolicyError, PolicyErrorKind, PolicyGroup, PolicyLog, PolicyName,
+    PolicyWitness,
+};
+pub use proof::{MAX_PROOF_LEN, ProofFormatError, ProofRefusal, TlogProof, VerifiedProof};
+pub use quorum::{Member, Tolerance};
+pub use signed::{MAX_NOTE_LEN, MAX_SIGNATURES, NoteError, NoteSignature, SignatureError, SignedNote, sign_note};

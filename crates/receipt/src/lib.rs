@@ -1,0 +1,43 @@
+//! Receipts: the bytes, the bodies, and the one rule that admits them.
+//!
+//! A gate's receipt is a note of six lines that the gate signed (protocol, section 2). This crate reads and
+//! writes it, gives its body types (section 3), and holds the decision that log, full witness and verifier
+//! share: [`admit()`], which is [`Receipt::parse`], [`check_signature`] and [`place`] in a row (section 4).
+//!
+//! * [`id`], [`receipt`], [`chain`]: a receipt's head, its bytes, and a gate's own end of its stream
+//! * [`body`], [`mod@commit`], [`action`]: what receipts say, what they only commit to, what names an action
+//! * [`issuer`], [`mod@admit`], [`fork`]: what is known of an issuer, what it may add, what shows that it lied
+//! * [`ijson`], [`jcs`], [`path`]: the only way JSON gets in, digests of it, places in it
+//! * [`credential`]: what has no place in a log that is for ever
+//!
+//! Pure: no files, no clock, no randomness, no network. Keys come from `note`, hashes from `merkle`.
+
+pub mod action;
+pub mod admit;
+pub mod body;
+pub mod chain;
+pub mod commit;
+pub mod credential;
+pub mod fork;
+pub mod id;
+pub mod ijson;
+pub mod issuer;
+pub mod jcs;
+pub mod path;
+pub mod receipt;
+#[cfg(test)]
+mod sample;
+
+pub use action::{Action, ActionDigest};
+pub use admit::{Admitted, Checked, MAX_AHEAD_MS, Refusal, RefusalCode, admit, check_signature, place};
+pub use body::{Body, BodyError, Member, Shown};
+pub use chain::Chain;
+pub use commit::{Disclosure, commit};
+pub use credential::{CredentialFound, CredentialKind, find_credential};
+pub use fork::{Accusation, EvidenceError, ForkPair, IssuerForkEvidence};
+pub use id::{IssuerName, ReceiptId, SeqNo, UnixMillis};
+pub use ijson::JsonError;
+pub use issuer::{IssuerState, KeyHistory};
+pub use jcs::Digest;
+pub use path::MemberPath;
+pub use receipt::{MAGIC, MAX_ENTRY, Malformed, Receipt, ReceiptText, SignError};

@@ -1,0 +1,55 @@
+//! Command lines: what clap parsed, or the code to exit with. Wrong usage exits 64 (clap's own 2 means
+//! "not everything was checked" here); `--help` and `--version` exit 0.
+
+use crate::output::ExitStatus;
+use clap::error::ErrorKind;
+use std::ffi::OsString;
+
+/// Parses `arguments`, the program's name first. What clap has to say is printed.
+///
+/// # Errors
+/// The status to exit with at once: [`ExitStatus::Ok`] after help or version, else [`ExitStatus::Usage`].
+pub fn parse<P: clap::Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<P, ExitStatus> {
+    P::try_parse_from(arguments).map_err(|error| {
+        let _nobody_reads = error.print();
+        match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitStatus::Ok,
+            _ => ExitStatus::Usage,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    #[command(version = "1.2.3")]
+    struct Arguments {
+        #[arg(long)]
+        size: u64,
+    }
+
+    fn parse_words(words: &[&str]) -> Result<Arguments, ExitStatus> {
+        parse(std::iter::once("program").chain(words.iter().copied()).map(OsString::from))
+    }
+
+    #[test]
+    fn good_usage_is_parsed() {
+        assert_eq!(parse_words(&["--size", "7"]).unwrap().size, 7);
+    }
+
+    #[test]
+    fn wrong_usage_exits_64() {
+        for words in [&["--size"][..], &["--sise", "7"], &["--size", "seven"], &[], &["surplus"]] {
+            assert_eq!(parse_words(words).unwrap_err(), ExitStatus::Usage, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn help_and_version_exit_0() {
+        assert_eq!(parse_words(&["--help"]).unwrap_err(), ExitStatus::Ok);
+        assert_eq!(parse_words(&["--version"]).unwrap_err(), ExitStatus::Ok);
+    }
+}

@@ -1,0 +1,132 @@
+//! One accepted connection: a stream that cuts readers which do not read, and that closes so that the
+//! last answer still arrives. It knows bytes and time, not HTTP.
+//!
+//! ```text
+//! write pending ──> deadline runs ──(bytes taken: deadline moves by bytes / rate)──> all flushed: deadline off
+//!                        └── deadline passed: TimedOut, the connection is dropped
+//! shutdown ──> our FIN ──> read and discard (bounded) until the peer's FIN ──> closed
+//! ```
+//!
+//! Without the second half, closing while the peer is still sending (a refused upload) makes the kernel
+//! answer with a reset, and the reset discards the refusal before the peer has read it.
+
+use crate::limits::Limits;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Bytes discarded after our end is closed: the largest refused upload that a well-meaning client has
+/// usually put on the wire before it looks for an answer (one default Linux send buffer at its most).
+const LINGER_BYTES: usize = 4 * 1024 * 1024;
+/// How long the other end gets to close too.
+const LINGER: Duration = Duration::from_millis(1000);
+
+pub(crate) struct BoundedStream {
+    stream: TcpStream,
+    write_deadline: Duration,
+    write_bytes_per_s: u64,
+    stall: Option<Pin<Box<Sleep>>>,
+    linger: Option<Linger>,
+}
+
+struct Linger {
+    until: Pin<Box<Sleep>>,
+    bytes_left: usize,
+}
+
+impl BoundedStream {
+    pub(crate) fn new(stream: TcpStream, limits: &Limits) -> Self {
+        Self {
+            stream,
+            write_deadline: Duration::from_millis(limits.write_deadline_ms),
+            write_bytes_per_s: limits.write_bytes_per_s.max(1),
+            stall: None,
+            linger: None,
+        }
+    }
+
+    /// What a write that went through, or did not, means for the deadline.
+    fn account(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Ok(bytes)) => {
+                if let Some(stall) = &mut self.stall {
+                    let earned = Duration::from_secs_f64(bytes as f64 / self.write_bytes_per_s as f64);
+                    let deadline = stall.deadline() + earned;
+                    stall.as_mut().reset(deadline);
+                }
+                Poll::Ready(Ok(bytes))
+            }
+            Poll::Pending => {
+                let deadline = self.write_deadline;
+                let stall = self.stall.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + deadline)));
+                ready!(stall.as_mut().poll(cx));
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read its answer")))
+            }
+            failed => failed,
+        }
+    }
+}
+
+impl AsyncRead for BoundedStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for BoundedStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.account(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.account(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// hyper flushes once its own buffer is empty, so this is where an answer counts as taken.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.stall = None;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.linger.is_none() {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            self.linger =
+                Some(Linger { until: Box::pin(sleep_until(Instant::now() + LINGER)), bytes_left: LINGER_BYTES });
+        }
+        let Self { stream, linger: Some(linger), .. } = &mut *self else { return Poll::Ready(Ok(())) };
+        let mut scratch = [0u8; 8 * 1024];
+        loop {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    linger.bytes_left = linger.bytes_left.saturating_sub(buffer.filled().len());
+                    if linger.bytes_left == 0 {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                // The peer's end is closed, or broken: either way nothing more can be lost.
+                Poll::Ready(_) => return Poll::Ready(Ok(())),
+                Poll::Pending => {
+                    ready!(linger.until.as_mut().poll(cx));
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+    }
+}

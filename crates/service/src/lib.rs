@@ -1,0 +1,33 @@
+//! What both daemons and the command-line programs share at their edges.
+//!
+//! * [`listener`]: sockets to router, with a limit and a deadline on everything a peer can make us hold.
+//! * [`body`]: reading a request body under its own limit.
+//! * [`compression`]: answers in fewer bytes for those who accept them.
+//! * [`problem`]: refusals as RFC 9457 problem documents.
+//! * [`config`]: configuration from file, environment and flags.
+//! * [`keys`]: private key files.
+//! * [`logs`], [`metrics`], [`shutdown`]: what an operator watches and signals.
+//! * [`arguments`], [`output`], [`progress`]: what a person at a terminal meets.
+//!
+//! Nothing here knows what a receipt, a tree or a cosignature is.
+
+pub mod arguments;
+pub mod body;
+pub mod config;
+pub mod compression;
+mod connection;
+pub mod keys;
+mod known_keys;
+pub mod limits;
+pub mod listener;
+pub mod logs;
+pub mod metrics;
+pub mod output;
+pub mod problem;
+pub mod progress;
+pub mod shutdown;
+
+pub use limits::Limits;
+pub use listener::serve;
+pub use output::ExitStatus;
+pub use problem::Problem;

@@ -1,0 +1,336 @@
+//! Each limit of the listener, met with a real socket.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use counterfoil_service as service;
+use service::listener::Drained;
+use service::{Limits, problem};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+const ROUTE_LIMIT: u64 = 1000;
+const LARGE_ANSWER: usize = 32 * 1024 * 1024;
+
+struct Running {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<Drained>,
+}
+
+impl Running {
+    async fn start(limits: Limits) -> Self {
+        let routes = Router::new()
+            .route("/hello", get(|| async { "hello" }))
+            .route(
+                "/slow",
+                get(|| async {
+                    tokio::time::sleep(Duration::from_millis(300)).await;
+                    "done"
+                }),
+            )
+            .route(
+                "/endless",
+                get(|| async {
+                    tokio::time::sleep(Duration::from_secs(600)).await;
+                    "never"
+                }),
+            )
+            .route("/large", get(|| async { vec![b'x'; LARGE_ANSWER] }))
+            .route("/read", post(|request: Request| read(request, ROUTE_LIMIT)))
+            .route("/read-all", post(|request: Request| read(request, u64::MAX)));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async { _ = stopped.await };
+        let ended = tokio::spawn(service::serve(listener, problem::with_fallbacks(routes), limits, shutdown));
+        Self { address, stop, ended }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    async fn ask(&self, request: &str) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        read_to_end(&mut stream).await
+    }
+
+    async fn stop(self) -> Drained {
+        self.stop.send(()).unwrap();
+        self.ended.await.unwrap()
+    }
+}
+
+async fn read(request: Request<Body>, limit: u64) -> Response {
+    let (parts, body) = request.into_parts();
+    match service::body::read(&parts.headers, body, limit).await {
+        Ok(bytes) => bytes.len().to_string().into_response(),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn read_to_end(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    let _reset_counts_as_end = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer))
+        .await
+        .expect("the server never closed");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Reads one answer with a `Content-Length` and leaves the connection open.
+async fn read_one(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    loop {
+        let mut chunk = [0; 4096];
+        let read =
+            tokio::time::timeout(Duration::from_secs(10), stream.read(&mut chunk)).await.expect("no answer").unwrap();
+        answer.extend_from_slice(&chunk[..read]);
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            assert!(read > 0, "closed inside the headers: {text:?}");
+            continue;
+        };
+        let length: usize =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
+        if body.len() >= length {
+            return text;
+        }
+        assert!(read > 0, "closed inside the body: {text:?}");
+    }
+}
+
+fn post_head(path: &str, length: usize) -> String {
+    format!("POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n")
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_alive_between_requests() {
+    let server = Running::start(Limits::default()).await;
+    let mut stream = server.connect().await;
+    for _ in 0..3 {
+        stream.write_all(b"GET /hello HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+        assert!(read_one(&mut stream).await.ends_with("hello"));
+    }
+}
+
+#[tokio::test]
+async fn unknown_paths_and_wrong_methods_are_problems() {
+    let server = Running::start(Limits::default()).await;
+    let unknown = server.ask("GET /nothing HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+    assert!(
+        unknown.starts_with("HTTP/1.1 404")
+            && unknown.contains("application/problem+json")
+            && unknown.contains("\"code\":\"not-found\""),
+        "{unknown}"
+    );
+    let wrong = server.ask(&post_head("/hello", 0)).await;
+    assert!(wrong.starts_with("HTTP/1.1 405") && wrong.contains("\"code\":\"method-not-allowed\""), "{wrong}");
+}
+
+#[tokio::test]
+async fn headers_that_trickle_are_cut_at_the_deadline() {
+    let server = Running::start(Limits { header_deadline_ms: 300, ..Limits::default() }).await;
+    let started = Instant::now();
+    let mut stream = server.connect().await;
+    let (mut reading, mut writing) = stream.split();
+    let trickle = async {
+        for byte in b"GET /hello HTTP/1.1\r\nhost: a-host-name-of-some-length\r\n".iter().cycle() {
+            if writing.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let mut answer = Vec::new();
+    tokio::select! {
+        _ = trickle => {}
+        _ = reading.read_to_end(&mut answer) => {}
+    }
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_cut_at_the_header_deadline() {
+    let server = Running::start(Limits { header_deadline_ms: 300, ..Limits::default() }).await;
+    let started = Instant::now();
+    let mut stream = server.connect().await;
+    assert_eq!(read_to_end(&mut stream).await, "");
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn headers_above_the_limit_are_refused() {
+    let server = Running::start(Limits { header_bytes: 8 * 1024, ..Limits::default() }).await;
+    let answer = server.ask(&format!("GET /hello HTTP/1.1\r\nhost: t\r\nx: {}\r\n\r\n", "y".repeat(64 * 1024))).await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_declared_length_above_the_limit_is_answered_413_before_any_body_is_sent() {
+    let server = Running::start(Limits { body_bytes: 2000, ..Limits::default() }).await;
+    let mut stream = server.connect().await;
+    stream.write_all(post_head("/read-all", 2001).as_bytes()).await.unwrap();
+    let answer = read_one(&mut stream).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 413")
+            && answer.contains("\"code\":\"too-large\"")
+            && answer.contains("\"limit_bytes\":2000"),
+        "{answer}"
+    );
+    let mut stream = server.connect().await;
+    stream.write_all(post_head("/read", 1001).as_bytes()).await.unwrap();
+    let answer = read_one(&mut stream).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 413") && answer.contains("\"limit_bytes\":1000"),
+        "the route's own limit: {answer}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_sends_a_refused_body_in_full_still_reads_the_refusal() {
+    let server = Running::start(Limits { body_bytes: 2000, ..Limits::default() }).await;
+    for length in [2001, 100_000, 1_000_000] {
+        let mut stream = server.connect().await;
+        stream.write_all(post_head("/read-all", length).as_bytes()).await.unwrap();
+        stream.write_all(&vec![b'x'; length]).await.unwrap();
+        let answer = read_to_end(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 413"), "{length}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_without_a_declared_length_is_stopped_at_the_limit() {
+    let server = Running::start(Limits { body_bytes: 2000, ..Limits::default() }).await;
+    let chunked = |path: &str, size: usize| {
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{size:x}\r\n{}\r\n0\r\n\r\n",
+            "x".repeat(size)
+        )
+    };
+    assert!(server.ask(&chunked("/read-all", 2000)).await.ends_with("2000"));
+    let answer = server.ask(&chunked("/read-all", 2001)).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(server.ask(&chunked("/read", 1000)).await.ends_with("1000"));
+    let answer = server.ask(&chunked("/read", 1001)).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_is_answered_408_at_the_deadline() {
+    let server = Running::start(Limits { body_deadline_ms: 300, ..Limits::default() }).await;
+    let started = Instant::now();
+    let mut stream = server.connect().await;
+    stream.write_all(post_head("/read", 100).as_bytes()).await.unwrap();
+    stream.write_all(b"only the beginning").await.unwrap();
+    let answer = read_one(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("\"code\":\"body-too-slow\""), "{answer}");
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn a_body_that_ends_early_is_a_problem_not_a_shorter_body() {
+    let server = Running::start(Limits::default()).await;
+    let mut stream = server.connect().await;
+    stream.write_all(post_head("/read", 100).as_bytes()).await.unwrap();
+    stream.write_all(b"short").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let answer = read_to_end(&mut stream).await;
+    assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_connection_above_the_cap_is_told_503_and_a_freed_place_is_used_again() {
+    let server = Running::start(Limits { connections: 2, ..Limits::default() }).await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /hello HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+        read_one(&mut stream).await;
+        held.push(stream);
+    }
+    let refused = server.ask("GET /hello HTTP/1.1\r\nhost: t\r\n\r\n").await;
+    assert!(
+        refused.starts_with("HTTP/1.1 503")
+            && refused.contains("retry-after: 1")
+            && refused.contains("\"code\":\"overloaded\""),
+        "{refused}"
+    );
+    drop(held);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let answer = server.ask("GET /hello HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+        if answer.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the place was never freed: {answer}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_is_cut_and_one_that_does_gets_everything() {
+    let server = Running::start(Limits { write_deadline_ms: 300, connections: 1, ..Limits::default() }).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /large HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.len() > LARGE_ANSWER, "{}", answer.len());
+    drop(stream);
+
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut idle = server.connect().await;
+    idle.write_all(b"GET /large HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    // It reads nothing, so its place must come free within the deadline plus what the first bytes earned
+    // (a socket buffer of a few megabytes is taken before the deadline starts).
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let answer = server.ask("GET /hello HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+        if answer.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the reader that does not read still holds its place");
+    }
+}
+
+#[tokio::test]
+async fn shutdown_lets_a_request_in_flight_finish_and_accepts_no_more() {
+    let server = Running::start(Limits::default()).await;
+    let address = server.address;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /slow HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let silent = server.connect().await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let started = Instant::now();
+    let answered = tokio::spawn(async move { read_to_end(&mut stream).await });
+    assert_eq!(server.stop().await, Drained { cut: 0 });
+    assert!(answered.await.unwrap().ends_with("done"));
+    assert!(
+        started.elapsed() < Duration::from_secs(3),
+        "a silent connection must not hold up the shutdown: {:?}",
+        started.elapsed()
+    );
+    assert!(TcpStream::connect(address).await.is_err());
+    drop(silent);
+}
+
+#[tokio::test]
+async fn shutdown_cuts_what_does_not_finish_before_the_drain_deadline() {
+    let server = Running::start(Limits { drain_deadline_ms: 200, ..Limits::default() }).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /endless HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let started = Instant::now();
+    assert_eq!(server.stop().await, Drained { cut: 1 });
+    assert!(started.elapsed() < Duration::from_secs(3));
+}

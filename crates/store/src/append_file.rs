@@ -1,0 +1,103 @@
+//! A file that only grows. Reading needs no lock: bytes that were appended never change.
+
+use crate::error::StoreError;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The writing end, of which there is one.
+#[derive(Debug)]
+pub(crate) struct AppendFile {
+    reader: FileReader,
+    length: u64,
+}
+
+/// A reading end; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct FileReader {
+    path: Arc<PathBuf>,
+    file: Arc<File>,
+}
+
+impl AppendFile {
+    /// Opens the file, or makes it empty. The directory is the caller's to sync.
+    pub(crate) fn open(path: PathBuf) -> Result<AppendFile, StoreError> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(|error| StoreError::io(&path, error))?;
+        let length = file.metadata().map_err(|error| StoreError::io(&path, error))?.len();
+        Ok(AppendFile { reader: FileReader { path: Arc::new(path), file: Arc::new(file) }, length })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.reader.path
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn reader(&self) -> &FileReader {
+        &self.reader
+    }
+
+    /// Appends; durable only after [`AppendFile::sync`].
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.reader.file.write_all_at(bytes, self.length).map_err(|error| StoreError::io(self.path(), error))?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes everything appended durable.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        self.reader.file.sync_data().map_err(|error| StoreError::io(self.path(), error))
+    }
+
+    /// Drops what lies behind `length`: an unsigned or torn tail, at recovery only.
+    pub(crate) fn truncate(&mut self, length: u64) -> Result<(), StoreError> {
+        if length < self.length {
+            self.reader.file.set_len(length).map_err(|error| StoreError::io(self.path(), error))?;
+            self.length = length;
+            self.sync()?;
+        }
+        Ok(())
+    }
+}
+
+impl FileReader {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Exactly `length` bytes from `offset` on.
+    pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, offset).map_err(|error| StoreError::io(&self.path, error))?;
+        Ok(bytes)
+    }
+}
+
+/// How long a lock may be held by a process that is just ending before it counts as in use.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_GLANCE: Duration = Duration::from_millis(20);
+
+/// Locks the file at `path` for this process, and until it is closed.
+pub(crate) fn lock(file: &File, path: &Path, what: &Path) -> Result<(), StoreError> {
+    let started = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(StoreError::io(path, error)),
+            Err(TryLockError::WouldBlock) if started.elapsed() > LOCK_PATIENCE => {
+                return Err(StoreError::InUse(what.to_owned()));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_GLANCE),
+        }
+    }
+}
+
+/// Makes the names in a directory durable: after files in it were made or renamed.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|dir| dir.sync_all()).map_err(|error| StoreError::io(path, error))
+}

@@ -1,0 +1,80 @@
+//! What can go wrong with a store, sorted by who has to do something about it.
+
+use merkle::TreeSize;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why the store did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk, or the right to use it.
+    #[error("{path}: {source}; what is on disk is unknown until the log is opened again")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process has it open.
+    #[error("{0} is in use by another process; stop that one first: two writers would sign two histories")]
+    InUse(PathBuf),
+    /// There is something where a new store should be made.
+    #[error("{0} already exists; a store is made only where nothing is")]
+    Exists(PathBuf),
+    /// There is no store.
+    #[error("{0} holds no store; make one with init")]
+    Missing(PathBuf),
+    /// A write failed before; what is durable is unknown until recovery.
+    #[error("an earlier write failed; restart, and recovery will find out what is durable")]
+    Poisoned,
+    /// Stored bytes are not what was written: at this position.
+    #[error("{path} is damaged at {what} {position}: {why}; restore the file from a copy, and keep this one")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is counted.
+        what: &'static str,
+        /// Which one.
+        position: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The tree on disk does not lead to the root that was signed.
+    #[error("the hashes on disk do not lead to the root signed at size {size}; the store is damaged")]
+    WrongRoot {
+        /// The size of the head.
+        size: TreeSize,
+    },
+    /// The caller wants to append an entry that no length prefix can announce.
+    #[error(transparent)]
+    TooLong(#[from] merkle::EntryTooLong),
+    /// The caller records a head over something else than what was appended last.
+    #[error("the head to record is not the one over what was appended (size {appended})")]
+    OtherHead {
+        /// The size that was appended to.
+        appended: TreeSize,
+    },
+    /// The head could not be signed.
+    #[error("the head cannot be signed: {0}; the key must be the log's own")]
+    Sign(#[from] note::CheckpointError),
+    /// sled or redb, which hold only what can be rebuilt.
+    #[error(
+        "the index below {path} failed: {why}; stop the log and delete that directory or file: it is rebuilt at the next start"
+    )]
+    Index {
+        /// Where it lies.
+        path: PathBuf,
+        /// What it said.
+        why: String,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(path: &Path, source: io::Error) -> StoreError {
+        StoreError::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn index(path: &Path, why: impl ToString) -> StoreError {
+        StoreError::Index { path: path.to_owned(), why: why.to_string() }
+    }
+}

@@ -1,0 +1,125 @@
+//! The hashes of a tree, one growing file a tile level.
+//!
+//! ```text
+//! hashes/0   leaf hashes, 32 bytes each                  tile (0, N) = bytes [8192 N, 8192 (N + 1))
+//! hashes/1   roots of full level-0 tiles, 32 bytes each  …
+//! ```
+//!
+//! All of it is derived from the entries; what is missing at the end is derived again at recovery.
+
+use crate::append_file::{AppendFile, FileReader, sync_directory};
+use crate::error::StoreError;
+use merkle::{HASH_LEN, Hash, HashSource, TILE_WIDTH, TileId, TileSet, TreeSize, tile_root};
+use std::fs;
+use std::path::Path;
+
+/// Tile levels that a tree of fewer than 2^64 leaves can have: 256^8 = 2^64.
+const LEVELS: usize = 8;
+const WIDTH: usize = TILE_WIDTH as usize;
+
+/// The writing end.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    files: Vec<AppendFile>,
+    /// The rightmost tile of each level while it is partial: fewer than 256 hashes.
+    edges: Vec<Vec<Hash>>,
+}
+
+/// A reading end; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct LevelsReader {
+    files: Vec<FileReader>,
+}
+
+impl Levels {
+    /// Opens the files in `dir/hashes`, making them where they are not.
+    pub(crate) fn open(dir: &Path) -> Result<Levels, StoreError> {
+        let dir = dir.join("hashes");
+        fs::create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
+        let files = (0..LEVELS).map(|level| AppendFile::open(dir.join(level.to_string()))).collect::<Result<_, _>>()?;
+        sync_directory(&dir)?;
+        Ok(Levels { files, edges: vec![Vec::new(); LEVELS] })
+    }
+
+    /// Cuts every file to what a tree of at most `size` leaves has, and answers how many leaves the files still
+    /// know: `size`, or fewer when something is missing.
+    pub(crate) fn fit(&mut self, size: TreeSize) -> Result<TreeSize, StoreError> {
+        let hashes = |file: &AppendFile| file.len() / HASH_LEN as u64;
+        let mut known = size.0.min(hashes(&self.files[0]));
+        for (level, file) in self.files.iter().enumerate().skip(1) {
+            let full = |leaves: u64| leaves >> (8 * level);
+            if hashes(file) < full(known) {
+                // Everything below the last tile whose root is there.
+                known = hashes(file) << (8 * level);
+            }
+        }
+        for (level, file) in self.files.iter_mut().enumerate() {
+            let count = known >> (8 * level);
+            file.truncate(count * HASH_LEN as u64)?;
+            let edge = count % u64::from(TILE_WIDTH);
+            let bytes = file.reader().read((count - edge) * HASH_LEN as u64, edge as usize * HASH_LEN)?;
+            self.edges[level] = bytes.as_chunks().0.iter().map(|hash| Hash(*hash)).collect();
+        }
+        Ok(TreeSize(known))
+    }
+
+    /// Appends leaf hashes, and the roots of the tiles they fill. Durable only after [`Levels::sync`].
+    pub(crate) fn append(&mut self, leaves: &[Hash]) -> Result<(), StoreError> {
+        let mut rising = leaves.to_vec();
+        for (file, edge) in self.files.iter_mut().zip(&mut self.edges) {
+            if rising.is_empty() {
+                break;
+            }
+            let bytes: Vec<u8> = rising.iter().flat_map(|hash| hash.0).collect();
+            file.append(&bytes)?;
+            edge.append(&mut rising);
+            let full = edge.len() / WIDTH * WIDTH;
+            rising = edge[..full].as_chunks::<WIDTH>().0.iter().map(tile_root).collect();
+            edge.drain(..full);
+        }
+        Ok(())
+    }
+
+    /// Makes what was appended durable, from the `size` leaves of before on.
+    pub(crate) fn sync(&self, before: TreeSize, after: TreeSize) -> Result<(), StoreError> {
+        let grown = |level: &usize| before.0 >> (8 * level) != after.0 >> (8 * level);
+        (0..LEVELS).filter(grown).try_for_each(|level| self.files[level].sync())
+    }
+
+    pub(crate) fn reader(&self) -> LevelsReader {
+        LevelsReader { files: self.files.iter().map(|file| file.reader().clone()).collect() }
+    }
+}
+
+impl LevelsReader {
+    /// The bytes of a tile that is wholly there.
+    pub(crate) fn tile(&self, tile: TileId) -> Result<Vec<u8>, StoreError> {
+        self.files[usize::from(tile.level)].read(tile.index * (WIDTH * HASH_LEN) as u64, tile.byte_len())
+    }
+
+    /// `count` leaf hashes from leaf `first` on.
+    pub(crate) fn leaves(&self, first: u64, count: usize) -> Result<Vec<Hash>, StoreError> {
+        let bytes = self.files[0].read(first * HASH_LEN as u64, count * HASH_LEN)?;
+        Ok(bytes.as_chunks().0.iter().map(|hash| Hash(*hash)).collect())
+    }
+
+    pub(crate) fn leaves_path(&self) -> &Path {
+        self.files[0].path()
+    }
+}
+
+/// The tree of `size` leaves, read tile by tile as hashes are asked for. A read that fails is a missing hash.
+pub(crate) struct StoredTree<'a> {
+    pub(crate) levels: &'a LevelsReader,
+    pub(crate) size: TreeSize,
+}
+
+impl HashSource for StoredTree<'_> {
+    fn subtree(&self, level: u8, index: u64) -> Option<Hash> {
+        let place = merkle::TilePlace::of(level, index);
+        let tile = TileId::at(place.level, place.index, self.size)?;
+        let mut one = TileSet::new();
+        one.insert(tile, &self.levels.tile(tile).ok()?).ok()?;
+        one.subtree(level, index)
+    }
+}

@@ -1,0 +1,36 @@
+//! The durable store of a tiled log. The only crate, besides the gate's outbox, that writes files.
+//!
+//! Append-only data lies in append-only files, and those files are the log: an entry bundle is a byte range of
+//! `entries`, a tile is a byte range of `hashes/<level>`. There is no second write-ahead log beside them.
+//!
+//! * [`Tlog`], [`TlogReader`]: a tiled log of opaque entries; serves the log and each witness's journal
+//! * [`LogStore`], [`LogReader`]: the same for receipts, with look-up by issuer and seq and by receipt id
+//! * [`commit`]: the order of a commit, as a machine
+//! * [`HeadSlots`]: the head that a witness holds for one log
+//! * [`EvidenceFile`]: evidence documents, for log and witness
+//! * [`Sealed`]: a signature that nobody sees before it is durable
+//!
+//! Unix only: files are read and written at offsets, so that readers need no lock.
+
+mod append_file;
+pub mod commit;
+mod error;
+mod evidence;
+mod ids;
+mod issuer_index;
+mod levels;
+mod log_store;
+mod paged;
+mod reader;
+mod sealed;
+mod slots;
+mod state;
+mod tlog;
+
+pub use error::StoreError;
+pub use evidence::{EVIDENCE_PAGE, EvidenceFile, EvidenceReader};
+pub use log_store::{CommittedBatch, LogReader, LogRecovery, LogStore};
+pub use reader::TlogReader;
+pub use sealed::Sealed;
+pub use slots::{Cosigned, HeadSlots};
+pub use tlog::{Appended, HeadCheck, Recovery, Tlog};

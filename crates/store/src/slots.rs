@@ -1,0 +1,247 @@
+//! The head that a witness holds for one log, durable before its cosignature leaves.
+//!
+//! ```text
+//! slot 0 at 0, slot 1 at SLOT_LEN; the newer whole one counts, and the older one is overwritten next
+//!
+//! slot    SHA-256 of the rest | u64 number | u32 length | payload | zeroes up to SLOT_LEN
+//! payload u32 length | checkpoint, as the log signed it | cosignature line
+//! ```
+//!
+//! A write that is torn damages one slot, never both; the other still holds what was durable before.
+
+use crate::append_file::{self, sync_directory};
+use crate::error::StoreError;
+use crate::sealed::Sealed;
+use note::{Cosignature, SignedCheckpoint, Verified, VerifierKey, parse_cosignature_line};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A slot's length: a checkpoint with its log's signature and a cosignature are under 1 KiB; extension lines may
+/// make it longer. A multiple of the largest common sector, so that no write touches both slots.
+const SLOT_LEN: u64 = 64 * 1024;
+const HEADER_LEN: usize = 32 + 8 + 4;
+const MAX_PAYLOAD: usize = SLOT_LEN as usize - HEADER_LEN;
+
+/// A head with the cosignature that a witness made over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cosigned {
+    checkpoint: SignedCheckpoint<Verified>,
+    cosignature: Cosignature,
+}
+
+impl Cosigned {
+    /// A head and the cosignature over its text.
+    pub fn new(checkpoint: SignedCheckpoint<Verified>, cosignature: Cosignature) -> Cosigned {
+        Cosigned { checkpoint, cosignature }
+    }
+
+    /// The head.
+    pub fn checkpoint(&self) -> &SignedCheckpoint<Verified> {
+        &self.checkpoint
+    }
+
+    /// The cosignature.
+    pub fn cosignature(&self) -> &Cosignature {
+        &self.cosignature
+    }
+
+    /// When it was made, seconds since the epoch.
+    pub fn timestamp_s(&self) -> u64 {
+        self.cosignature.timestamp_s
+    }
+}
+
+/// The state file of one log at one witness.
+#[derive(Debug)]
+pub struct HeadSlots {
+    path: PathBuf,
+    file: File,
+    /// Number of the slot written last; its place is the number's lowest bit.
+    number: u64,
+    poisoned: bool,
+}
+
+impl HeadSlots {
+    /// Opens the file at `path`, or makes it, and reads the head held. What is read is verified under the log's and
+    /// the witness's key: a slot that does not verify is damage, and then the witness must not cosign.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] when slots were written and none is whole, or the newest does not verify;
+    /// [`StoreError::Io`]; [`StoreError::InUse`] while another process has it.
+    pub fn open(
+        path: &Path,
+        log: &VerifierKey,
+        witness: &VerifierKey,
+    ) -> Result<(HeadSlots, Option<Cosigned>), StoreError> {
+        let is_new = fs::symlink_metadata(path).is_err();
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| StoreError::io(path, error))?;
+        append_file::lock(&file, path, path)?;
+        if is_new {
+            sync_directory(path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")))?;
+        }
+        let length = file.metadata().map_err(|error| StoreError::io(path, error))?.len();
+        let mut slots = HeadSlots { path: path.to_owned(), file, number: 0, poisoned: false };
+        let written = [slots.read(0, length)?, slots.read(1, length)?];
+        let damaged =
+            |why: &str| StoreError::Damaged { path: path.to_owned(), what: "slot", position: 0, why: why.to_owned() };
+        let newest = written.iter().flatten().filter_map(|slot| whole(slot)).max_by_key(|(number, _)| *number);
+        let Some((number, payload)) = newest else {
+            // A first write that was torn: nothing was released yet, and the other slot was never written.
+            let torn_first = written[1].as_ref().is_none_or(|slot| slot.iter().all(|byte| *byte == 0));
+            return if torn_first { Ok((slots, None)) } else { Err(damaged("no slot is whole")) };
+        };
+        slots.number = number;
+        let held = parse(payload, log, witness).ok_or_else(|| damaged("it holds no head cosigned for this log"))?;
+        Ok((slots, Some(held)))
+    }
+
+    /// Makes a head durable, and only then gives it back.
+    ///
+    /// # Errors
+    /// [`StoreError`]; after one nothing more is taken until the file is opened again.
+    pub fn persist(&mut self, head: Sealed<Cosigned>) -> Result<Cosigned, StoreError> {
+        if self.poisoned {
+            return Err(StoreError::Poisoned);
+        }
+        let number = self.number + 1;
+        let slot = render(number, head.peek()).ok_or_else(|| StoreError::Damaged {
+            path: self.path.clone(),
+            what: "slot",
+            position: number,
+            why: format!("the head is longer than the {MAX_PAYLOAD} bytes of a slot"),
+        })?;
+        self.poisoned = true;
+        let place = number % 2 * SLOT_LEN;
+        let written = self.file.write_all_at(&slot, place).and_then(|()| self.file.sync_data());
+        written.map_err(|error| StoreError::io(&self.path, error))?;
+        self.poisoned = false;
+        self.number = number;
+        Ok(head.open())
+    }
+
+    fn read(&self, slot: u64, length: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let left = length.saturating_sub(slot * SLOT_LEN).min(SLOT_LEN);
+        if left == 0 {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; left as usize];
+        let read = self.file.read_exact_at(&mut bytes, slot * SLOT_LEN);
+        read.map_err(|error| StoreError::io(&self.path, error)).map(|()| Some(bytes))
+    }
+}
+
+/// Number and payload of a slot, if its checksum is right.
+fn whole(slot: &[u8]) -> Option<(u64, &[u8])> {
+    let (checksum, rest) = slot.split_first_chunk::<32>()?;
+    let (number, rest) = rest.split_first_chunk::<8>()?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let payload = rest.get(..u32::from_be_bytes(*length) as usize)?;
+    let computed = Sha256::new().chain_update(number).chain_update(length).chain_update(payload).finalize();
+    (computed.as_slice() == checksum).then_some((u64::from_be_bytes(*number), payload))
+}
+
+fn render(number: u64, head: &Cosigned) -> Option<Vec<u8>> {
+    let checkpoint = head.checkpoint.bytes();
+    let mut payload = u32::try_from(checkpoint.len()).ok()?.to_be_bytes().to_vec();
+    payload.extend_from_slice(checkpoint);
+    payload.extend_from_slice(head.cosignature.line.as_bytes());
+    let length = u32::try_from(payload.len()).ok().filter(|length| *length as usize <= MAX_PAYLOAD)?.to_be_bytes();
+    let number = number.to_be_bytes();
+    let checksum = Sha256::new().chain_update(number).chain_update(length).chain_update(&payload).finalize();
+    Some([checksum.as_slice(), &number, &length, &payload].concat())
+}
+
+fn parse(payload: &[u8], log: &VerifierKey, witness: &VerifierKey) -> Option<Cosigned> {
+    let (length, rest) = payload.split_first_chunk::<4>()?;
+    let (checkpoint, line) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    let checkpoint = SignedCheckpoint::parse(checkpoint).ok()?.verify(log).ok()?;
+    let line = parse_cosignature_line(std::str::from_utf8(line).ok()?).ok()?;
+    let cosignature = line.verify(checkpoint.note().text(), witness).ok()?;
+    Some(Cosigned { checkpoint, cosignature })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use merkle::{RootHash, TreeSize, leaf_hash};
+    use note::{Checkpoint, KeyKind, KeyName, Origin, SigningKey, cosign, sign_checkpoint};
+
+    fn keys() -> (SigningKey, SigningKey) {
+        let key = |name, kind, seed| SigningKey::from_seed(KeyName::new(name).unwrap(), kind, [seed; 32]);
+        (key("log.example", KeyKind::Ed25519, 1), key("witness.example", KeyKind::CosignatureV1, 2))
+    }
+
+    fn cosigned(size: u64) -> Cosigned {
+        let (log, witness) = keys();
+        let head = Checkpoint::new(Origin::new("log.example").unwrap(), TreeSize(size), RootHash(leaf_hash(b"x")));
+        let head = sign_checkpoint(&head, &log).unwrap();
+        let cosignature = cosign(head.note().text(), &witness, 1_000 + size).unwrap();
+        Cosigned::new(head, cosignature)
+    }
+
+    fn open(path: &Path) -> Result<(HeadSlots, Option<Cosigned>), StoreError> {
+        let (log, witness) = keys();
+        HeadSlots::open(path, &log.verifier(), &witness.verifier())
+    }
+
+    #[test]
+    fn the_last_head_persisted_is_the_head_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slots");
+        assert!(open(&path).unwrap().1.is_none());
+        for size in 1..6 {
+            let (mut slots, held) = open(&path).unwrap();
+            assert_eq!(held.map(|held| held.timestamp_s()), (size > 1).then_some(999 + size));
+            assert_eq!(slots.persist(Sealed::new(cosigned(size))).unwrap(), cosigned(size));
+        }
+    }
+
+    #[test]
+    fn a_torn_write_leaves_the_head_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slots");
+        let (mut slots, _) = open(&path).unwrap();
+        slots.persist(Sealed::new(cosigned(1))).unwrap();
+        slots.persist(Sealed::new(cosigned(2))).unwrap();
+        drop(slots);
+        let whole = fs::read(&path).unwrap();
+        // The write of number 3 goes to slot 1, over number 1; it is cut at every place.
+        let third = render(3, &cosigned(3)).unwrap();
+        for cut in 0..=third.len() {
+            let mut torn = whole.clone();
+            let place = SLOT_LEN as usize;
+            torn.resize(torn.len().max(place + third.len()), 0);
+            torn[place..place + cut].copy_from_slice(&third[..cut]);
+            fs::write(&path, &torn).unwrap();
+            let held = open(&path).unwrap().1.unwrap();
+            // The old bytes behind the cut may happen to be the new ones.
+            let expected = if torn[place..place + third.len()] == third { 3 } else { 2 };
+            assert_eq!(held.checkpoint().checkpoint().size, TreeSize(expected), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn two_damaged_slots_and_another_logs_head_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slots");
+        let (mut slots, _) = open(&path).unwrap();
+        slots.persist(Sealed::new(cosigned(1))).unwrap();
+        slots.persist(Sealed::new(cosigned(2))).unwrap();
+        let (log, witness) = keys();
+        assert!(matches!(open(&path), Err(StoreError::InUse(_))));
+        drop(slots);
+        assert!(matches!(
+            HeadSlots::open(&path, &witness.verifier(), &log.verifier()),
+            Err(StoreError::Damaged { .. })
+        ));
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[40] ^= 1;
+        bytes[SLOT_LEN as usize + 40] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert!(matches!(open(&path), Err(StoreError::Damaged { .. })));
+    }
+}

@@ -1,0 +1,103 @@
+//! The small mutable rest, in sled: each issuer's state, and the size of the tree up to which the states speak.
+//!
+//! ```text
+//! "through"          u64 big-endian size | 32 bytes root at that size
+//! "issuer/<name>"    the state as JSON
+//! ```
+//!
+//! All of it can be derived from the entries, and is, when it is missing, damaged, or speaks about another tree. So
+//! it is written now and then, never at the commit point, and a power cut may lose it.
+
+use crate::error::StoreError;
+use merkle::{Hash, RootHash, TreeSize};
+use receipt::IssuerState;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Small: the store keeps the states it needs in memory itself.
+const CACHE_BYTES: u64 = 4 << 20;
+/// Changes a batch: larger ones cost sled memory out of proportion.
+const BATCH: usize = 256;
+const THROUGH: &[u8] = b"through";
+const ISSUER: &str = "issuer/";
+
+/// The open database.
+#[derive(Debug)]
+pub(crate) struct State {
+    path: PathBuf,
+    tree: sled::Db,
+}
+
+/// What the database knew.
+#[derive(Debug)]
+pub(crate) struct Remembered {
+    pub(crate) size: TreeSize,
+    pub(crate) root: RootHash,
+    pub(crate) issuers: Vec<IssuerState>,
+}
+
+impl State {
+    /// Opens `dir/state`. Whatever is not a sound database there is deleted: it holds nothing that is not elsewhere.
+    pub(crate) fn open(dir: &Path) -> Result<State, StoreError> {
+        let path = dir.join("state");
+        let open = || sled::Config::default().path(&path).cache_capacity(CACHE_BYTES).flush_every_ms(None).open();
+        let tree = match open() {
+            Ok(tree) => tree,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "the state is damaged; deleting it and deriving it again from the entries");
+                remove(&path)?;
+                open().map_err(|error| StoreError::index(&path, error))?
+            }
+        };
+        Ok(State { path, tree })
+    }
+
+    /// What was written last; `None` when that is nothing, or not whole.
+    pub(crate) fn remembered(&self) -> Option<Remembered> {
+        let through = self.tree.get(THROUGH).ok()??;
+        let (size, root) = through.split_first_chunk::<8>()?;
+        let mut issuers = Vec::new();
+        for row in self.tree.scan_prefix(ISSUER) {
+            issuers.push(serde_json::from_slice(&row.ok()?.1).ok()?);
+        }
+        let root = RootHash(Hash(root.try_into().ok()?));
+        Some(Remembered { size: TreeSize(u64::from_be_bytes(*size)), root, issuers })
+    }
+
+    /// Writes the states as they are at `size`. "through" goes first and comes last, so that a crash in between
+    /// leaves a database that says nothing.
+    pub(crate) fn remember<'a>(
+        &self,
+        size: TreeSize,
+        root: RootHash,
+        issuers: impl Iterator<Item = &'a IssuerState>,
+    ) -> Result<(), StoreError> {
+        let write = || -> Result<(), sled::Error> {
+            self.tree.remove(THROUGH)?;
+            let mut batch = sled::Batch::default();
+            for (count, state) in issuers.enumerate() {
+                let Ok(value) = serde_json::to_vec(state) else { continue };
+                batch.insert(format!("{ISSUER}{}", state.name()).into_bytes(), value);
+                if (count + 1) % BATCH == 0 {
+                    self.tree.apply_batch(std::mem::take(&mut batch))?;
+                }
+            }
+            self.tree.apply_batch(batch)?;
+            self.tree.insert(THROUGH, [&size.0.to_be_bytes()[..], &root.0.0].concat())?;
+            self.tree.flush().map(drop)
+        };
+        write().map_err(|error| StoreError::index(&self.path, error))
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) -> Result<(), StoreError> {
+        self.tree.clear().map_err(|error| StoreError::index(&self.path, error))
+    }
+}
+
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(path, error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,246 @@
+//! Writes `seeds/<target>/`: valid samples of every format, all from fixed keys. Run it when a format has changed.
+
+use counterfoil_fuzz::world::{START_MS, START_S, World, decision};
+use cosign::{LogFork, WitnessFork, implied_root};
+use merkle::{HashSource, LeafIndex, MemoryTree, TreeSize, encode_entry, leaf_hash, prove_consistency, prove_inclusion};
+use note::{Checkpoint, Origin, SignedCheckpoint, Verified, cosign as cosigned, sign_checkpoint};
+use receipt::IssuerForkEvidence;
+use serde_json::{Value, json};
+use std::path::Path;
+
+fn main() -> std::io::Result<()> {
+    let world = small_world();
+    for (target, seeds) in trees().into_iter().chain(notes(&world)).chain(receipts(&world)).chain(forks(&world)).chain(audits()) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+        std::fs::create_dir_all(&folder)?;
+        for (place, seed) in seeds.iter().enumerate() {
+            std::fs::write(folder.join(format!("{place:02}")), seed)?;
+        }
+    }
+    Ok(())
+}
+
+type Seeds = (&'static str, Vec<Vec<u8>>);
+
+fn texts<const N: usize>(texts: [&str; N]) -> Vec<Vec<u8>> {
+    texts.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
+fn small_world() -> World {
+    let mut world = World::new();
+    for (number, class) in ["READ", "IDENTITY_MUTATION", "CREDENTIAL_RECOVERY"].into_iter().enumerate() {
+        let body = decision(&format!("r-{number}"), true, class, "session-1", "contact_77", "customer:77");
+        world.log_body(0, &body.to_string());
+    }
+    world.seal();
+    world.log_heartbeats(2);
+    world.seal_for(&[0, 1]);
+    world
+}
+
+fn trees() -> Vec<Seeds> {
+    let mut tree = MemoryTree::new();
+    (0..300u64).for_each(|place| tree.push(leaf_hash(&place.to_be_bytes())));
+    let mut bundle = Vec::new();
+    for entry in [&b"one"[..], b"", b"three"] {
+        encode_entry(&mut bundle, entry).unwrap();
+    }
+    let numbers = |first: u64, second: u64| [first.to_be_bytes(), second.to_be_bytes()].concat();
+    let included = prove_inclusion(&tree, LeafIndex(7), TreeSize(11)).unwrap();
+    let consistent = prove_consistency(&tree, TreeSize(6), TreeSize(300)).unwrap();
+    let with = |numbers: Vec<u8>, hashes: &[merkle::Hash]| [numbers, hashes.iter().flat_map(|hash| hash.0).collect()].concat();
+    vec![
+        (
+            "merkle_path",
+            texts([
+                "checkpoint",
+                "tile/0/000",
+                "tile/0/x001/067.p/3",
+                "tile/63/x018/x446/x744/x073/x709/x551/615",
+                "tile/entries/x123/x456/789",
+                "heads/000.p/1",
+            ]),
+        ),
+        ("merkle_entries", vec![bundle, Vec::new()]),
+        (
+            "merkle_proof",
+            vec![
+                with(numbers(7, 11), included.hashes()),
+                with(numbers(6, 300), consistent.hashes()),
+                numbers(u64::MAX - 1, u64::MAX),
+                numbers(1 << 63, u64::MAX),
+            ],
+        ),
+    ]
+}
+
+fn notes(world: &World) -> Vec<Seeds> {
+    let head = world.with_cosignatures(&world.log.heads[1]);
+    let line = cosigned(head.note().text(), &world.witnesses[2].key(), START_S).unwrap().line;
+    let grouped = "group inner 1 w1 w2\ngroup outer all inner w3\nquorum outer\n";
+    let (keys, _) = world.policy_text().split_once("group").map(|(keys, rest)| (keys.to_owned(), rest.to_owned())).unwrap();
+    vec![
+        ("note_signed", vec![head.bytes().to_vec(), world.log.entries[0].clone()]),
+        ("note_checkpoint", vec![head.bytes().to_vec(), world.log.heads[0].bytes().to_vec()]),
+        (
+            "note_vkey",
+            vec![
+                world.log.key.log_key().verifier().to_string().into_bytes(),
+                world.witnesses[0].key().verifier().to_string().into_bytes(),
+            ],
+        ),
+        (
+            "note_private_key",
+            vec![
+                world.log.key.log_key().to_private_text().as_bytes().to_vec(),
+                world.witnesses[0].key().to_private_text().as_bytes().to_vec(),
+            ],
+        ),
+        ("note_cosignature", vec![line.clone().into_bytes(), (line + "\n").into_bytes()]),
+        ("note_proof", vec![world.proof(0).0, world.proof(3).0]),
+        (
+            "note_policy",
+            vec![
+                world.policy_text().into_bytes(),
+                format!("# nested\n{keys}{grouped}").into_bytes(),
+                format!("{keys}quorum none\n").into_bytes(),
+            ],
+        ),
+    ]
+}
+
+fn receipts(world: &World) -> Vec<Seeds> {
+    let body = decision("r-1", false, "READ", "s", "contact_77", "customer:77");
+    let disclosure = receipt::commit("args", &json!({"id": 77}), [7; 16]).1.to_string();
+    vec![
+        ("receipt_entry", world.log.entries[..3].to_vec()),
+        (
+            "receipt_json",
+            vec![
+                body.to_string().into_bytes(),
+                br#"[1,-0,1.5e-7,9007199254740991,"\u00e9\ud83d\ude00\n",null,true,{}]"#.to_vec(),
+            ],
+        ),
+        (
+            "receipt_credential",
+            texts([
+                r#"{"type":"decision","args":{"password":"correct horse battery"}}"#,
+                r#"{"headers":[{"name":"Authorization","value":"Bearer abcdefghijklmnopqrstuvwxyz"}]}"#,
+                r#"{"arguments":"{\"api_key\":\"0123456789abcdef0123\"}","receipt_b64":"e30="}"#,
+                r#"{"jwk":{"kty":"OKP","d":"AAECAwQFBgcICQoLDA0ODw"}}"#,
+            ]),
+        ),
+        ("receipt_disclosure", vec![disclosure.into_bytes()]),
+    ]
+}
+
+fn forks(world: &World) -> Vec<Seeds> {
+    let key = world.log.key.log_key();
+    let mut other = MemoryTree::new();
+    (0..9u64).for_each(|place| other.push(leaf_hash(&place.to_be_bytes())));
+    let sign = |tree: &MemoryTree| {
+        let head = Checkpoint::new(Origin::from(key.name()), tree.size(), tree.root());
+        let head = sign_checkpoint(&head, &key).unwrap();
+        let line = cosigned(head.note().text(), &world.witnesses[0].key(), START_S).unwrap();
+        head.with_cosignatures(&[line.to_line().unwrap()])
+    };
+    let witness = world.witnesses[0].key().verifier();
+    let (held, larger) = (sign(&world.log.tree), sign(&other));
+    let mut same_size = MemoryTree::new();
+    (0..world.log.tree.size().0).for_each(|_| same_size.push(leaf_hash(b"another history")));
+    let same_size = sign(&same_size);
+    let implied = || Some(implied_root(&other, held.checkpoint().size, &larger).unwrap());
+    let log_forks = [LogFork::make(&held, &larger, implied()), LogFork::make(&held, &same_size, None)];
+    let witness_forks =
+        [WitnessFork::make(&witness, &held, &larger, implied()), WitnessFork::make(&witness, &held, &same_size, None)];
+    let log_forks = log_forks.map(|fork| serde_json::to_vec(&fork.unwrap()).unwrap()).to_vec();
+    let witness_forks = witness_forks.map(|fork| serde_json::to_vec(&fork.unwrap()).unwrap()).to_vec();
+    let all = [log_forks.clone(), witness_forks.clone(), vec![issuer_fork()]].concat();
+    vec![
+        ("cosign_log_fork", log_forks),
+        ("cosign_witness_fork", witness_forks),
+        ("audit_evidence", all),
+        ("cosign_decide", decisions(&held)),
+    ]
+}
+
+fn issuer_fork() -> Vec<u8> {
+    let [one, other] = ["r-1", "r-2"].map(|request| {
+        let mut gate = World::new().gates.remove(0);
+        gate.issue(&decision(request, true, "READ", "", "", "").to_string(), START_MS)
+    });
+    let key = World::new().gates[0].key().verifier();
+    serde_json::to_vec(&IssuerForkEvidence::make(&key, one.bytes(), other.bytes()).unwrap()).unwrap()
+}
+
+/// As `forks::decide` reads them: honest or not, two heads, then the tiles.
+fn decisions(head: &SignedCheckpoint<Verified>) -> Vec<Vec<u8>> {
+    let root = head.checkpoint().root.0.0;
+    let hostile = |first: u64, second: u64| [&[1], &first.to_be_bytes()[..], &root, &second.to_be_bytes(), &root, &[3; 40]].concat();
+    let honest = |first: u16, second: u16| [&[0], &first.to_be_bytes()[..], &second.to_be_bytes(), &[3; 40]].concat();
+    let mut tree = MemoryTree::new();
+    (0..9u64).for_each(|place| tree.push(leaf_hash(&place.to_be_bytes())));
+    let nine = [&[1], &4u64.to_be_bytes()[..], &root, &9u64.to_be_bytes(), &tree.root().0.0, &[3; 40]].concat();
+    assert!(tree.subtree(3, 0).is_some());
+    vec![honest(3, 600), honest(512, 511), honest(7, 7), hostile(4, 9), hostile(6, 6), hostile(0, u64::MAX), nine]
+}
+
+fn audits() -> Vec<Seeds> {
+    let world = World::new();
+    let issuers = world.issuers_text();
+    let rules = "[[sequence]]\ncode = \"R4_SEQUENCE\"\nfirst = [\"A\"]\nthen = [\"B\"]\nscope = \"subject\"\n\n\
+                 [[relation]]\nsubject = \"customer:77\"\nresources = [\"contact_77\", \"auth_77\"]\n";
+    let foreign = foreign_lines();
+    for (format, line) in audit::FORMATS.iter().zip(&foreign) {
+        assert!(audit::import_lines(format, &line.to_string()).is_ok(), "{format}");
+    }
+    assert!(audit::Rules::parse(rules).is_ok());
+    let import = |format: u8, line: &Value| [&[format], line.to_string().as_bytes()].concat();
+    vec![
+        ("audit_rules", texts([rules])),
+        (
+            "audit_issuers",
+            vec![
+                issuers.clone().into_bytes(),
+                format!("# ours\n{} heartbeat=60s from=2026-01-01T00:00:00Z until=2027-01-01T00:00:00Z\n", issuers.trim_end())
+                    .into_bytes(),
+            ],
+        ),
+        ("audit_foreign", vec![import(0, &foreign[0]), import(1, &foreign[1])]),
+        ("audit_judge", bundles(&foreign)),
+    ]
+}
+
+/// One record of each importable format.
+fn foreign_lines() -> [Value; 2] {
+    [
+        json!({"run": "D", "gate": "PurposeGate", "session": "D-1", "receipt": {
+            "action": "read_customer", "action_class": "READ", "decision": "ALLOW", "sequence_number": 1,
+        }}),
+        json!({"event": "execution_result", "operation": "a", "resource": "b", "capability_id": "c", "executed": true}),
+    ]
+}
+
+/// As `audits::judge` reads them: what is logged, then what is done to the bundle.
+fn bundles(foreign: &[Value; 2]) -> Vec<Vec<u8>> {
+    let counted = |text: &[u8]| [&(text.len() as u16).to_be_bytes()[..], text].concat();
+    let body = decision("r-1", true, "IDENTITY_MUTATION", "s", "contact_77", "customer:77").to_string();
+    let logged: Vec<u8> = [
+        [&[1], &counted(body.as_bytes())[..]].concat(),
+        [&[1], &counted(body.replace("IDENTITY_MUTATION", "CREDENTIAL_RECOVERY").as_bytes())[..]].concat(),
+        [&[3], &counted(b"no receipt")[..]].concat(),
+        vec![6, 2],
+        [&[4, 1], &counted(foreign[1].to_string().as_bytes())[..]].concat(),
+        vec![5, 3, 7, 0, 0, 0, 0, 0, 1, 0, 0, 6, 3, 0],
+    ]
+    .concat();
+    let edits: [&[u8]; 6] = [
+        &[0, 0],
+        &[0, 1, 2, 0, 0, 0],
+        &[0, 3, 0, 0, 40, 0],
+        &[0, 2, 3, 0, 9, 0],
+        &[0, 4, 5, 0, 8, 0, 3, b'a', b'b', b'c', 0],
+        &[1, 6, 0, 0, 0, 4, 7, 1, 0, 0, 14, b'e', b'v', b'i', b'd', b'e', b'n', b'c', b'e', b'/', b'a', b'.', b'j', b's'],
+    ];
+    edits.map(|edit| [&logged[..], edit].concat()).to_vec()
+}

@@ -1,0 +1,57 @@
+//! `counterfoil-log issuer add|list`: the operator's list, which a running log takes over at SIGHUP.
+
+use super::{PROGRAM, layout};
+use crate::arguments::Issuer;
+use crate::issuers_file::{self, IssuersError};
+use note::VerifierKey;
+use serde::Serialize;
+use service::ExitStatus;
+use service::output::{Output, complain};
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    vkey: String,
+}
+
+#[derive(Serialize)]
+struct Added {
+    name: String,
+    vkey: String,
+    added: bool,
+}
+
+pub(crate) fn issuer(call: &Issuer) -> ExitStatus {
+    let done = match call {
+        Issuer::Add { dir, vkey, json } => issuers_file::add(&dir.join(layout::ISSUERS), vkey).map(|(key, added)| print_added(&key, added, Output::new(*json))),
+        Issuer::List { dir, json } => issuers_file::read(&dir.join(layout::ISSUERS)).map(|keys| print_list(&keys, Output::new(*json))),
+    };
+    match done {
+        Ok(()) => ExitStatus::Ok,
+        Err(error) => {
+            complain(PROGRAM, &error);
+            match error {
+                IssuersError::NotAKey { .. } => ExitStatus::Usage,
+                _ => ExitStatus::Failed,
+            }
+        }
+    }
+}
+
+fn print_added(key: &VerifierKey, added: bool, output: Output) {
+    let result = Added { name: key.name().to_string(), vkey: key.to_string(), added };
+    output.print(&result, |to| match added {
+        true => writeln!(to, "{} may submit receipts once the log has read its list again: send it a SIGHUP, or start it", key.name()),
+        false => writeln!(to, "{} was listed already; nothing has changed", key.name()),
+    });
+}
+
+fn print_list(keys: &[VerifierKey], output: Output) {
+    let listed: Vec<Listed> = keys.iter().map(|key| Listed { name: key.name().to_string(), vkey: key.to_string() }).collect();
+    output.print(&listed, |to| {
+        if listed.is_empty() {
+            return writeln!(to, "no issuer is listed; add one with `counterfoil-log issuer add --dir DIR VKEY`");
+        }
+        listed.iter().try_for_each(|issuer| writeln!(to, "{}", issuer.vkey))
+    });
+}

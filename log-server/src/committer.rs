@@ -1,0 +1,359 @@
+//! The one thread that owns the store: takes what is queued, places it in order, commits it as a group, answers.
+//!
+//! ```text
+//! queue ──gather──> submissions ──stage──> admitted + refusals ──commit──> head ──answer──> every submitter
+//!                    (a few ms more        section 4, issuer by   append, sync, read back,
+//!                     if under load)       issuer, in memory      sign, record (the store)
+//! ```
+//!
+//! Nothing staged is visible before its commit, and a commit that fails ends the thread: then what is on the disk is
+//! unknown, nobody is answered, and only a restart can tell. Every receipt gets exactly one outcome.
+
+use crate::clock::Clock;
+use crate::fork_log::{ForkLog, Keep};
+use crate::ledger::{Ledger, Shelf, StoreFault};
+use crate::publication::{Head, Publication};
+use crate::refusal::NotTaken;
+use crate::registry::Registry;
+use crate::vetting::Vetted;
+use merkle::LeafIndex;
+use note::VerifierKey;
+use receipt::{Admitted, Checked, ForkPair, IssuerName, IssuerState, Receipt, ReceiptId, Refusal, RefusalCode, SeqNo, UnixMillis, place};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Receipts after which a group is not grown any more. Twice what one core commits in the shortest head interval, so
+/// that a group never takes longer than anybody waits for a head; one submission (a batch of 8 MiB) may be larger.
+const GROUP: usize = 4096;
+
+/// What the committer is asked to do.
+#[derive(Debug)]
+pub enum Command {
+    /// Commit these receipts.
+    Submit(Submission),
+    /// From now on these issuers may submit.
+    List {
+        /// Their registered keys.
+        keys: Vec<VerifierKey>,
+        /// Told when it is done; an error says why nothing has changed.
+        done: oneshot::Sender<Result<(), ListError>>,
+    },
+    /// Commit what came before, and end.
+    Stop,
+}
+
+/// Receipts to commit, in order, and who waits for the outcomes.
+#[derive(Debug)]
+pub struct Submission {
+    /// Vetted receipts. A refused one stops later ones of its issuer in this submission, not in others.
+    pub receipts: Vec<Vetted>,
+    /// Gets one outcome a receipt, in order. Dropped unanswered if the store fails.
+    pub reply: oneshot::Sender<Vec<Outcome>>,
+}
+
+/// What became of one receipt.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It is in the log.
+    Included {
+        /// The receipt.
+        receipt: Receipt,
+        /// Where.
+        index: LeafIndex,
+        /// Whether it was there before.
+        duplicate: bool,
+        /// A durable signed head that covers it.
+        head: Head,
+    },
+    /// It is not.
+    NotTaken(NotTaken),
+    /// It was not looked at: an earlier receipt of its issuer in the same submission was refused with this code.
+    Skipped(&'static str),
+}
+
+/// Why a list of issuers was not taken over.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{name} is registered with another key; an issuer changes its key by a rotate receipt, so put its registered key back into the file")]
+pub struct ListError {
+    /// The issuer.
+    pub name: IssuerName,
+}
+
+/// The thread's state.
+pub struct Committer<L> {
+    ledger: L,
+    shelf: Arc<dyn Shelf>,
+    registry: Arc<Registry>,
+    publication: Arc<Publication>,
+    clock: Clock,
+    forks: ForkLog,
+    head: Head,
+    linger: Duration,
+}
+
+impl<L: Ledger> Committer<L> {
+    /// Commits to `ledger`, whose newest head is `head`. `forks` are those whose evidence it keeps already.
+    pub fn new(ledger: L, head: Head, registry: Arc<Registry>, publication: Arc<Publication>, clock: Clock, forks: ForkLog, linger: Duration) -> Self {
+        let shelf = ledger.shelf();
+        Self { ledger, shelf, registry, publication, clock, forks, head, linger }
+    }
+
+    /// Works until it is told to stop, or nobody can tell it anything any more.
+    ///
+    /// # Errors
+    /// [`StoreFault`]: the store failed; no submission after the last answered one has been promised anything.
+    pub fn run(mut self, queue: &Receiver<Command>) -> Result<(), StoreFault> {
+        let mut next = None;
+        loop {
+            let was_waiting = next.is_some();
+            let command = match next.take() {
+                Some(command) => command,
+                None => match queue.recv() {
+                    Ok(command) => command,
+                    Err(_) => return Ok(()),
+                },
+            };
+            match command {
+                Command::List { keys, done } => {
+                    let listed = self.list(&keys)?;
+                    let _nobody_waits = done.send(listed);
+                }
+                Command::Stop => return Ok(()),
+                Command::Submit(first) => {
+                    let linger = if was_waiting { self.linger } else { Duration::ZERO };
+                    let (group, left_over) = gather(first, queue, linger);
+                    next = left_over;
+                    self.commit(group)?;
+                }
+            }
+            next = next.or_else(|| queue.try_recv().ok());
+        }
+    }
+
+    /// From now on exactly `keys` may submit. The inner error says why nothing has changed.
+    ///
+    /// # Errors
+    /// [`StoreFault`].
+    pub fn list(&mut self, keys: &[VerifierKey]) -> Result<Result<(), ListError>, StoreFault> {
+        if let Some(key) = self.registry.conflicting(keys) {
+            return Ok(Err(ListError { name: IssuerName(key.name().clone()) }));
+        }
+        for key in self.registry.missing(keys) {
+            self.ledger.register(&key)?;
+        }
+        self.registry.list(keys);
+        Ok(Ok(()))
+    }
+
+    fn commit(&mut self, group: Vec<Submission>) -> Result<(), StoreFault> {
+        let started = Instant::now();
+        let now = self.clock.now();
+        let mut staged = Staged::default();
+        let mut judged = Vec::with_capacity(group.len());
+        for submission in group {
+            judged.push((self.stage_all(submission.receipts, &mut staged, now)?, submission.reply));
+        }
+        let base = self.head.checkpoint().size.0;
+        if !staged.admitted.is_empty() {
+            self.head = Arc::new(self.ledger.commit(&staged.admitted)?);
+            self.registry.advance(staged.advanced(base));
+            self.publication.signed(&self.head);
+            metrics::histogram!("counterfoil_log_commit_seconds").record(started.elapsed().as_secs_f64());
+            metrics::counter!("counterfoil_log_receipts_total").increment(staged.admitted.len() as u64);
+        }
+        for pair in &staged.forks {
+            self.keep_evidence(pair)?;
+        }
+        for (verdicts, reply) in judged {
+            let outcomes = verdicts.into_iter().map(|verdict| self.outcome(verdict, base, &staged)).collect();
+            let _submitter_gone = reply.send(outcomes);
+        }
+        Ok(())
+    }
+
+    /// One submission, receipt by receipt.
+    fn stage_all(&self, receipts: Vec<Vetted>, staged: &mut Staged, now: UnixMillis) -> Result<Vec<Judged>, StoreFault> {
+        let mut stopped: HashMap<IssuerName, &'static str> = HashMap::new();
+        let mut judged = Vec::with_capacity(receipts.len());
+        for vetted in receipts {
+            let issuer = match &vetted {
+                Vetted::Checked(checked) => Some(checked.receipt().issuer().clone()),
+                Vetted::NotTaken { issuer, .. } => issuer.clone(),
+            };
+            let stop = issuer.as_ref().and_then(|issuer| stopped.get(issuer).copied());
+            let verdict = match (stop, vetted) {
+                (Some(code), _) => Judged::Skipped(code),
+                (None, Vetted::NotTaken { reason, .. }) => Judged::NotTaken(reason),
+                (None, Vetted::Checked(checked)) => self.stage(*checked, staged, now)?,
+            };
+            if let (Judged::NotTaken(reason), Some(issuer)) = (&verdict, issuer) {
+                stopped.insert(issuer, reason.code());
+                metrics::counter!("counterfoil_log_refusals_total", "code" => reason.code()).increment(1);
+            }
+            judged.push(verdict);
+        }
+        Ok(judged)
+    }
+
+    fn stage(&self, checked: Checked, staged: &mut Staged, now: UnixMillis) -> Result<Judged, StoreFault> {
+        let receipt = checked.receipt().clone();
+        let issuer = receipt.issuer().clone();
+        let state = staged.states.get(&issuer).cloned().or_else(|| self.registry.submitter(&issuer));
+        let Some(state) = state else { return Ok(Judged::NotTaken(Refusal::unknown_issuer(&receipt).into())) };
+        let fault = Cell::new(None);
+        let held = |seq| {
+            staged.id_at(&issuer, seq).or_else(|| {
+                self.held_id(&issuer, seq).unwrap_or_else(|found| {
+                    fault.set(Some(found));
+                    None
+                })
+            })
+        };
+        let placed = place(&state, checked, &held, Some(now));
+        if let Some(fault) = fault.take() {
+            return Err(fault);
+        }
+        match placed {
+            Ok(admitted) => Ok(Judged::Staged { offset: staged.push(admitted), duplicate: false }),
+            Err(refusal) if refusal.code == RefusalCode::Duplicate => match staged.offset_of(&issuer, receipt.seq()) {
+                Some(offset) => Ok(Judged::Staged { offset, duplicate: true }),
+                None => Ok(Judged::Held { index: self.held_index(&issuer, receipt.seq())?, receipt }),
+            },
+            Err(mut refusal) => {
+                if refusal.code == RefusalCode::Fork {
+                    self.registry.count_fork(&issuer);
+                }
+                staged.forks.extend(refusal.fork.take().map(|pair| *pair));
+                Ok(Judged::NotTaken(refusal.into()))
+            }
+        }
+    }
+
+    fn outcome(&self, verdict: Judged, base: u64, staged: &Staged) -> Outcome {
+        match verdict {
+            Judged::NotTaken(reason) => Outcome::NotTaken(reason),
+            Judged::Skipped(code) => Outcome::Skipped(code),
+            Judged::Held { index, receipt } => Outcome::Included { receipt, index, duplicate: true, head: Arc::clone(&self.head) },
+            Judged::Staged { offset, duplicate } => Outcome::Included {
+                receipt: staged.admitted[offset].receipt.clone(),
+                index: LeafIndex(base + offset as u64),
+                duplicate,
+                head: Arc::clone(&self.head),
+            },
+        }
+    }
+
+    fn keep_evidence(&mut self, pair: &ForkPair) -> Result<(), StoreFault> {
+        let issuer = pair.offered.issuer();
+        let index = self.held_index(issuer, pair.held_seq)?;
+        let held = self.shelf.entry(index)?.ok_or_else(|| StoreFault(format!("entry {index} is missing from the store")))?;
+        let held_receipt = Receipt::parse(&held).map_err(|_| StoreFault(format!("entry {index} of the store is no receipt")))?;
+        let keep = self.forks.judge(&held_receipt, &pair.offered);
+        metrics::counter!("counterfoil_log_forks_total", "kept" => if keep == Keep::Yes { "yes" } else { "no" }).increment(1);
+        if keep != Keep::Yes {
+            return Ok(());
+        }
+        match pair.evidence(&held) {
+            Ok(evidence) => {
+                let document = serde_json::to_string(&evidence).map_err(|error| StoreFault(error.to_string()))?;
+                self.ledger.append_evidence(&document)?;
+                self.forks.kept(&held_receipt, &pair.offered);
+                tracing::warn!(%issuer, seq = pair.offered.seq().0, "the issuer signed two histories; the evidence is kept");
+            }
+            // Somebody else can have garbled a line of it: refused all the same, and nothing to hold against the issuer.
+            Err(reason) => tracing::warn!(%issuer, %reason, "a fork that proves nothing against its issuer"),
+        }
+        Ok(())
+    }
+
+    fn held_index(&self, issuer: &IssuerName, seq: SeqNo) -> Result<LeafIndex, StoreFault> {
+        let missing = || StoreFault(format!("the store has lost its index of seq {seq} of {issuer}"));
+        self.shelf.index_of(issuer, seq)?.ok_or_else(missing)
+    }
+
+    fn held_id(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<ReceiptId>, StoreFault> {
+        // A leaf's hash is its receipt's id.
+        Ok(self.shelf.subtree(0, self.held_index(issuer, seq)?.0).map(ReceiptId))
+    }
+}
+
+/// A verdict before its commit.
+#[derive(Debug)]
+enum Judged {
+    Staged { offset: usize, duplicate: bool },
+    Held { index: LeafIndex, receipt: Receipt },
+    NotTaken(NotTaken),
+    Skipped(&'static str),
+}
+
+/// What a group will add, if it is committed.
+#[derive(Debug, Default)]
+struct Staged {
+    admitted: Vec<Admitted>,
+    states: HashMap<IssuerName, Arc<IssuerState>>,
+    /// Offset in `admitted` by issuer and seq.
+    offsets: HashMap<IssuerName, HashMap<SeqNo, usize>>,
+    forks: Vec<ForkPair>,
+}
+
+impl Staged {
+    fn push(&mut self, admitted: Admitted) -> usize {
+        let offset = self.admitted.len();
+        let issuer = admitted.receipt.issuer().clone();
+        self.offsets.entry(issuer.clone()).or_default().insert(admitted.receipt.seq(), offset);
+        self.states.insert(issuer, Arc::new(admitted.state.clone()));
+        self.admitted.push(admitted);
+        offset
+    }
+
+    fn offset_of(&self, issuer: &IssuerName, seq: SeqNo) -> Option<usize> {
+        self.offsets.get(issuer)?.get(&seq).copied()
+    }
+
+    fn id_at(&self, issuer: &IssuerName, seq: SeqNo) -> Option<ReceiptId> {
+        self.offset_of(issuer, seq).map(|offset| self.admitted[offset].receipt.id())
+    }
+
+    /// Each issuer's new state, with the leaf indices of its newest receipt and, where it is new, its first.
+    fn advanced(&self, base: u64) -> impl Iterator<Item = (Arc<IssuerState>, LeafIndex, Option<LeafIndex>)> {
+        self.states.iter().filter_map(move |(issuer, state)| {
+            let offsets = self.offsets.get(issuer)?;
+            let newest = offsets.values().max()?;
+            let first = offsets.get(&SeqNo(0));
+            let index = |offset: &usize| LeafIndex(base + *offset as u64);
+            Some((Arc::clone(state), index(newest), first.map(index)))
+        })
+    }
+}
+
+/// Takes what is queued behind `first`, waiting up to `linger` for more. Also returns a command that does not fit in.
+fn gather(first: Submission, queue: &Receiver<Command>, linger: Duration) -> (Vec<Submission>, Option<Command>) {
+    let deadline = Instant::now() + linger;
+    let mut receipts = first.receipts.len();
+    let mut group = vec![first];
+    while receipts < GROUP {
+        let next = match queue.try_recv() {
+            Ok(next) => next,
+            Err(TryRecvError::Disconnected) => break,
+            Err(TryRecvError::Empty) => match queue.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(next) => next,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            },
+        };
+        match next {
+            Command::Submit(submission) => {
+                receipts += submission.receipts.len();
+                group.push(submission);
+            }
+            other => return (group, Some(other)),
+        }
+    }
+    (group, None)
+}
+
+#[cfg(test)]
+mod tests;

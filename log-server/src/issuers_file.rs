@@ -1,0 +1,181 @@
+//! The operator's list of issuers: a file of vkeys.
+//!
+//! ```text
+//! # one vkey a line; blank lines and lines that begin with # are skipped
+//! gate.example/support-1+a1b2c3d4+AY1…
+//! ```
+//!
+//! Which issuers exist is this file's word. An issuer that is taken out of it can submit nothing more; what it has
+//! in the log stays.
+
+use note::{KeyKind, VerifierKey};
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Bytes of an issuers file: a vkey has at most 320 bytes, so this is more than 50,000 issuers.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What a new file begins with.
+pub const HEADER: &str = "# Issuers whose receipts this log takes: one vkey a line.\n# Add one with `counterfoil-log issuer add`, then send the log a SIGHUP.\n";
+
+/// Why a list of issuers cannot be used. Each says where and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum IssuersError {
+    /// The system refused.
+    #[error("cannot {action} the issuers file {path}: {source}")]
+    System {
+        /// "read" or "write".
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Larger than the limit.
+    #[error("the issuers file {path} is larger than {MAX_FILE_BYTES} bytes; check the path")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What is to be added is no vkey of an issuer.
+    #[error("{reason}; give the vkey as `counterfoil keygen --kind issuer` prints it")]
+    NotAKey {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A line is no vkey of an issuer.
+    #[error("line {line} of the issuers file: {reason}; each line is one vkey as `counterfoil keygen --kind issuer` prints it")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// One name with two keys, or one key twice.
+    #[error("line {line} of the issuers file names {name} again (first in line {first}); an issuer has one registered key, and changes it by a rotate receipt")]
+    Twice {
+        /// Counted from 1.
+        line: usize,
+        /// Where it stands first.
+        first: usize,
+        /// The name.
+        name: String,
+    },
+}
+
+/// Reads the issuers file.
+///
+/// # Errors
+/// [`IssuersError`].
+pub fn read(path: &Path) -> Result<Vec<VerifierKey>, IssuersError> {
+    let system = |source| IssuersError::System { action: "read", path: path.to_owned(), source };
+    if std::fs::metadata(path).map_err(system)?.len() > MAX_FILE_BYTES {
+        return Err(IssuersError::TooLarge { path: path.to_owned() });
+    }
+    parse(&std::fs::read_to_string(path).map_err(system)?)
+}
+
+/// Parses the text of an issuers file.
+///
+/// # Errors
+/// [`IssuersError`].
+pub fn parse(text: &str) -> Result<Vec<VerifierKey>, IssuersError> {
+    let mut keys = Vec::new();
+    let mut lines_by_name = HashMap::new();
+    for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let key = parse_key(line).map_err(|reason| IssuersError::Line { line: number, reason })?;
+        if let Some(first) = lines_by_name.insert(key.name().clone(), number) {
+            return Err(IssuersError::Twice { line: number, first, name: key.name().to_string() });
+        }
+        keys.push(key);
+    }
+    Ok(keys)
+}
+
+/// Adds `vkey` at the end of the file; answers the key, and false if it was there already. The new content takes the old one's place in
+/// one step, so a log that reloads meanwhile reads either.
+///
+/// # Errors
+/// [`IssuersError`]; the file is as it was.
+pub fn add(path: &Path, vkey: &str) -> Result<(VerifierKey, bool), IssuersError> {
+    let system = |source| IssuersError::System { action: "write", path: path.to_owned(), source };
+    let key = parse_key(vkey).map_err(|reason| IssuersError::NotAKey { reason })?;
+    if read(path)?.contains(&key) {
+        return Ok((key, false));
+    }
+    let mut text = std::fs::read_to_string(path).map_err(system)?;
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&format!("{key}\n"));
+    // Also finds a second key under one name, before anything is written.
+    parse(&text)?;
+    let beside = path.with_extension("new");
+    let write = || {
+        let mut file = std::fs::File::create(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
+    };
+    write().map_err(system)?;
+    Ok((key, true))
+}
+
+fn parse_key(text: &str) -> Result<VerifierKey, String> {
+    let key: VerifierKey = text.parse().map_err(|error: note::KeyError| error.to_string())?;
+    match key.kind() {
+        KeyKind::Ed25519 => Ok(key),
+        // Witnesses' keys, and kinds that are yet to come.
+        _ => Err("this is a key for another use, not an issuer's".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use note::{KeyName, SigningKey};
+
+    fn vkey(name: &str, seed: u8, kind: KeyKind) -> VerifierKey {
+        SigningKey::from_seed(KeyName::new(name).unwrap(), kind, [seed; 32]).verifier()
+    }
+
+    #[test]
+    fn comments_and_blank_lines_are_skipped() {
+        let (a, b) = (vkey("gate/a", 1, KeyKind::Ed25519), vkey("gate/b", 2, KeyKind::Ed25519));
+        assert_eq!(parse(&format!("{HEADER}\n{a}\n  \n# more\n{b}")).unwrap(), [a, b]);
+        assert!(parse(HEADER).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_line_that_is_no_issuers_key_is_named() {
+        let witness = vkey("w", 1, KeyKind::CosignatureV1);
+        for text in ["\nnot a key".to_owned(), format!("\n{witness}"), format!("\n{} trailing", vkey("a", 1, KeyKind::Ed25519))] {
+            assert!(matches!(parse(&text), Err(IssuersError::Line { line: 2, .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_stands_once() {
+        let text = format!("{}\n{}\n", vkey("a", 1, KeyKind::Ed25519), vkey("a", 2, KeyKind::Ed25519));
+        assert!(matches!(parse(&text), Err(IssuersError::Twice { line: 2, first: 1, .. })));
+    }
+
+    #[test]
+    fn adding_keeps_what_is_there_and_adds_each_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issuers");
+        std::fs::write(&path, "# mine").unwrap();
+        let (a, again) = (vkey("a", 1, KeyKind::Ed25519), vkey("a", 2, KeyKind::Ed25519));
+        assert!(add(&path, &a.to_string()).unwrap().1);
+        assert!(!add(&path, &a.to_string()).unwrap().1);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# mine\n{a}\n"));
+        assert!(add(&path, &again.to_string()).is_err());
+        assert!(add(&path, "nonsense").is_err());
+        assert_eq!(read(&path).unwrap(), [a]);
+    }
+}

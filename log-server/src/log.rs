@@ -1,0 +1,129 @@
+//! The running log as its request handlers see it: where receipts go in, and what is there to be read.
+
+use crate::committer::{Command, Outcome, Submission};
+use crate::ledger::Shelf;
+use crate::publication::Publication;
+use crate::refusal::NotTaken;
+use crate::registry::Registry;
+use crate::vetting::{Vetted, VettingPool, vet_alone, vet_in_batch};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot, watch};
+
+/// Batches whose bodies are held at once: with 8 MiB each, 256 MiB.
+const BATCHES_HELD: usize = 32;
+/// Batches being vetted, committed and answered at once. More would only wait for each other.
+const BATCHES_AT_ONCE: usize = 4;
+/// Receipts of a batch that are vetted as one piece: about 10 ms on two cores, which is how long a single receipt may
+/// have to wait behind a batch.
+const VETTED_AT_ONCE: usize = 256;
+
+/// Everything a handler needs.
+pub struct Log {
+    /// What is committed.
+    pub shelf: Arc<dyn Shelf>,
+    /// The issuers.
+    pub registry: Arc<Registry>,
+    /// The offered head.
+    pub publication: Arc<Publication>,
+    /// Whether `wait=cosigned` can ever be answered.
+    pub can_be_cosigned: bool,
+    /// How long it waits.
+    pub cosigned_wait: Duration,
+    queue: SyncSender<Command>,
+    committing: watch::Receiver<bool>,
+    pool: VettingPool,
+    batches_held: Semaphore,
+    batches: Semaphore,
+}
+
+/// The parts of a [`Log`].
+pub struct Parts {
+    /// See [`Log::shelf`].
+    pub shelf: Arc<dyn Shelf>,
+    /// See [`Log::registry`].
+    pub registry: Arc<Registry>,
+    /// See [`Log::publication`].
+    pub publication: Arc<Publication>,
+    /// See [`Log::can_be_cosigned`].
+    pub can_be_cosigned: bool,
+    /// See [`Log::cosigned_wait`].
+    pub cosigned_wait: Duration,
+    /// To the committer.
+    pub queue: SyncSender<Command>,
+    /// True while the committer works.
+    pub committing: watch::Receiver<bool>,
+    /// The cores.
+    pub pool: VettingPool,
+}
+
+impl Log {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { shelf, registry, publication, can_be_cosigned, cosigned_wait, queue, committing, pool } = parts;
+        Self {
+            shelf,
+            registry,
+            publication,
+            can_be_cosigned,
+            cosigned_wait,
+            queue,
+            committing,
+            pool,
+            batches_held: Semaphore::new(BATCHES_HELD),
+            batches: Semaphore::new(BATCHES_AT_ONCE),
+        }
+    }
+
+    /// Whether the log can commit, as far as it knows.
+    pub fn is_committing(&self) -> bool {
+        *self.committing.borrow()
+    }
+
+    /// Submits one receipt and waits for what becomes of it.
+    pub async fn submit(&self, entry: Bytes) -> Outcome {
+        let registry = Arc::clone(&self.registry);
+        match self.pool.run(move || vet_alone(&entry, &registry)).await {
+            None => Outcome::NotTaken(NotTaken::Overloaded),
+            Some(Vetted::NotTaken { reason, .. }) => {
+                metrics::counter!("counterfoil_log_refusals_total", "code" => reason.code()).increment(1);
+                Outcome::NotTaken(reason)
+            }
+            Some(checked) => match self.commit(vec![checked]).await {
+                Ok(mut outcomes) => outcomes.pop().unwrap_or(Outcome::NotTaken(NotTaken::Stopping)),
+                Err(reason) => Outcome::NotTaken(reason),
+            },
+        }
+    }
+
+    /// A place for a batch's body. `None` when too many are held already.
+    pub fn place_for_batch(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        self.batches_held.try_acquire().ok()
+    }
+
+    /// Submits the entries of a batch, in order, and waits for one outcome each.
+    ///
+    /// # Errors
+    /// [`NotTaken::Overloaded`] or [`NotTaken::Stopping`], for the batch as a whole.
+    pub async fn submit_batch(&self, entries: Vec<Bytes>) -> Result<Vec<Outcome>, NotTaken> {
+        let _place = self.batches.acquire().await.map_err(|_| NotTaken::Stopping)?;
+        let mut vetted = Vec::with_capacity(entries.len());
+        for piece in entries.chunks(VETTED_AT_ONCE) {
+            let registry = Arc::clone(&self.registry);
+            let piece = self.pool.map(piece.to_vec(), move |entry| vet_in_batch(entry, &registry)).await;
+            vetted.extend(piece.ok_or(NotTaken::Overloaded)?);
+        }
+        self.commit(vetted).await
+    }
+
+    async fn commit(&self, receipts: Vec<Vetted>) -> Result<Vec<Outcome>, NotTaken> {
+        let (reply, outcomes) = oneshot::channel();
+        match self.queue.try_send(Command::Submit(Submission { receipts, reply })) {
+            Ok(()) => outcomes.await.map_err(|_| NotTaken::Stopping),
+            Err(TrySendError::Full(_)) => Err(NotTaken::Overloaded),
+            Err(TrySendError::Disconnected(_)) => Err(NotTaken::Stopping),
+        }
+    }
+}

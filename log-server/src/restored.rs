@@ -1,0 +1,134 @@
+//! At start: is this store as new as what witnesses have seen of it?
+//!
+//! A log that runs on a restored backup signs a second history over the one that was seen. Its own disk cannot tell; the
+//! witnesses can, since each serves the latest head that it cosigned. The log's own signature on that head is what
+//! counts, whoever hands it over: nobody else can have made it.
+
+use crate::config::Witness;
+use crate::ledger::Shelf;
+use client::{BoundedClient, WitnessClient};
+use futures_util::future::join_all;
+use merkle::{HashSource, MissingHash, TreeSize, root_of};
+use note::{Checkpoint, Origin, SignedCheckpoint, VerifierKey};
+
+/// Why the log must not run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Restored {
+    /// A head of ours covers more than we have.
+    #[error("witness {witness} holds a head of this log of size {seen}, and this store ends at size {own}: it is an older copy, and running it would sign a second history; bring back the newest copy of the store")]
+    Older {
+        /// Whose word it is.
+        witness: String,
+        /// What it holds.
+        seen: TreeSize,
+        /// What we have.
+        own: TreeSize,
+    },
+    /// A head of ours is over other receipts than we have.
+    #[error("witness {witness} holds a head of this log of size {seen} with another root than this store has there: a second history was signed already; keep both stores and the witness's head, and do not run either")]
+    OtherHistory {
+        /// Whose word it is.
+        witness: String,
+        /// The size where the two differ.
+        seen: TreeSize,
+    },
+    /// Our own tree cannot be read.
+    #[error("the store cannot be compared with the head that witness {witness} holds: {reason}")]
+    Unreadable {
+        /// Whose head it is.
+        witness: String,
+        /// What is missing.
+        reason: MissingHash,
+    },
+}
+
+/// Asks every configured witness for the latest head that it cosigned and compares each with the tree in `own` of size
+/// `size`. A witness that cannot be asked, or answers with what is not ours, is logged and does not keep the log from
+/// running: otherwise any witness that is down, or hostile, could.
+///
+/// # Errors
+/// [`Restored`]: the log must not run.
+pub async fn check(
+    witnesses: &[Witness],
+    origin: &Origin,
+    log: &VerifierKey,
+    http: &BoundedClient,
+    own: &dyn Shelf,
+    size: TreeSize,
+) -> Result<(), Restored> {
+    let asked = witnesses.iter().map(|witness| async move {
+        (witness, WitnessClient::new(witness.url.clone(), http.clone()).checkpoint(origin).await)
+    });
+    for (witness, answer) in join_all(asked).await {
+        let name = witness.key.name();
+        match answer {
+            Ok(None) => tracing::info!(witness = %name, "the witness has cosigned nothing of this log yet"),
+            Err(error) => tracing::warn!(witness = %name, %error, "the witness cannot be asked whether it has seen more of this log than is here"),
+            Ok(Some(bytes)) => match SignedCheckpoint::parse(&bytes).and_then(|head| head.verify(log)) {
+                Ok(head) => compare(name.as_str(), head.checkpoint(), own, size)?,
+                Err(error) => tracing::warn!(witness = %name, %error, "the witness answered with what this log never signed"),
+            },
+        }
+    }
+    Ok(())
+}
+
+fn compare(witness: &str, seen: &Checkpoint, own: &dyn HashSource, size: TreeSize) -> Result<(), Restored> {
+    let witness = witness.to_owned();
+    if seen.size > size {
+        return Err(Restored::Older { witness, seen: seen.size, own: size });
+    }
+    match root_of(own, seen.size) {
+        Ok(root) if root == seen.root => Ok(()),
+        Ok(_) => Err(Restored::OtherHistory { witness, seen: seen.size }),
+        Err(reason) => Err(Restored::Unreadable { witness, reason }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use merkle::{MemoryTree, RootHash, leaf_hash};
+
+    fn tree(size: u64, last: &[u8]) -> MemoryTree {
+        let mut tree = MemoryTree::new();
+        for index in 1..size {
+            tree.push(leaf_hash(&index.to_be_bytes()));
+        }
+        tree.push(leaf_hash(last));
+        tree
+    }
+
+    fn head(size: u64, root: RootHash) -> Checkpoint {
+        Checkpoint::new(Origin::new("log").unwrap(), TreeSize(size), root)
+    }
+
+    #[test]
+    fn a_store_that_holds_what_was_seen_may_run() {
+        let own = tree(5, b"x");
+        for size in 0..=5 {
+            let seen = head(size, root_of(&own, TreeSize(size)).unwrap());
+            assert_eq!(compare("w", &seen, &own, TreeSize(5)), Ok(()), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_behind_what_was_seen_may_not_run() {
+        let (own, newer) = (tree(5, b"x"), tree(6, b"y"));
+        let seen = head(6, newer.root());
+        let refused = compare("w", &seen, &own, TreeSize(5)).unwrap_err();
+        assert_eq!(refused, Restored::Older { witness: "w".into(), seen: TreeSize(6), own: TreeSize(5) });
+    }
+
+    #[test]
+    fn a_store_with_another_history_may_not_run() {
+        let (own, other) = (tree(5, b"x"), tree(5, b"y"));
+        let refused = compare("w", &head(5, other.root()), &own, TreeSize(5)).unwrap_err();
+        assert_eq!(refused, Restored::OtherHistory { witness: "w".into(), seen: TreeSize(5) });
+        let longer = tree(9, b"z");
+        let mut own = tree(5, b"x");
+        own.push(leaf_hash(b"more"));
+        assert!(compare("w", &head(5, root_of(&longer, TreeSize(5)).unwrap()), &own, TreeSize(6)).is_err());
+    }
+}

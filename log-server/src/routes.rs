@@ -1,0 +1,58 @@
+//! The log over HTTP: which path is answered by whom. The read side lies at the log's prefix, the write side and the
+//! look-ups under `/v1`.
+
+mod health;
+mod lookups;
+mod read_side;
+mod write_side;
+
+use crate::log::Log;
+use axum::Router;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::StatusCode;
+use service::{Problem, compression, metrics, problem};
+use std::sync::Arc;
+
+/// All routes of the log.
+pub fn router(log: Arc<Log>) -> Router {
+    let read_side = Router::new()
+        .route("/checkpoint", get(read_side::checkpoint))
+        .route("/tile/{*path}", get(read_side::resource))
+        .route("/heads/{*path}", get(read_side::resource))
+        .route("/v1/evidence/{page}", get(lookups::evidence));
+    let write_side = Router::new()
+        .route("/v1/receipts", post(write_side::submit))
+        .route("/v1/receipts/batch", post(write_side::submit_batch))
+        .route("/v1/receipts/{id}", get(lookups::receipt_by_id))
+        .route("/v1/issuers", get(lookups::issuers))
+        .route("/v1/issuers/{name}", get(lookups::issuer))
+        .route("/v1/issuers/{name}/receipts/{seq}", get(lookups::receipt_by_seq));
+    let health = Router::new().route("/healthz", get(health::alive)).route("/readyz", get(health::ready));
+    let all = compression::compressed(read_side).merge(write_side).merge(health).merge(metrics::routes());
+    metrics::observe(problem::with_fallbacks(all).with_state(log))
+}
+
+/// The store could not be read: our fault, and not one that asking again mends.
+fn store_failed(error: &dyn std::fmt::Display) -> Response {
+    tracing::error!(%error, "the store could not be read");
+    Problem::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "store",
+        "The log's store could not be read",
+        "tell the log's operator; the log's own messages say what is wrong",
+    )
+    .into_response()
+}
+
+/// Runs a read of the store where it may take its time.
+async fn reading<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Response> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| store_failed(&error))
+}
+
+/// The path as it stands in the request, without its slash in front: matched byte for byte, so that no two spellings
+/// name one resource.
+fn path_of(request: &Request) -> &str {
+    request.uri().path().strip_prefix('/').unwrap_or_default()
+}

@@ -1,0 +1,118 @@
+//! Look-ups: issuers, receipts by name or id, evidence. Answers move as the log grows, so nobody may keep them.
+
+use super::{reading, store_failed};
+use crate::answers;
+use crate::ledger::{Shelf, StoreFault};
+use crate::log::Log;
+use crate::registry::Known;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use client::wire;
+use http::header;
+use merkle::LeafIndex;
+use receipt::{IssuerName, Receipt, ReceiptId, SeqNo};
+use serde::Serialize;
+use service::{Problem, problem};
+use std::sync::Arc;
+
+const NO_STORE: [(header::HeaderName, &str); 1] = [(header::CACHE_CONTROL, "no-store")];
+
+/// An issuer as the log answers about it: what clients read, and what operators like to know.
+#[derive(Serialize)]
+struct IssuerAnswer {
+    #[serde(flatten)]
+    issuer: wire::Issuer,
+    /// Whether the operator's list names it now: only then can it submit.
+    listed: bool,
+    /// Forks seen since the log was started.
+    forks: u64,
+}
+
+/// `GET /v1/issuers`.
+pub(super) async fn issuers(State(log): State<Arc<Log>>) -> Response {
+    let issuers: Vec<IssuerAnswer> = log.registry.all().iter().map(answer).collect();
+    (NO_STORE, Json(serde_json::json!({ "issuers": issuers }))).into_response()
+}
+
+/// `GET /v1/issuers/<name>`.
+pub(super) async fn issuer(State(log): State<Arc<Log>>, Path(name): Path<String>) -> Response {
+    match known(&log, &name) {
+        Ok(known) => (NO_STORE, Json(answer(&known))).into_response(),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// `GET /v1/issuers/<name>/receipts/<seq>`.
+pub(super) async fn receipt_by_seq(State(log): State<Arc<Log>>, Path((name, seq)): Path<(String, String)>) -> Response {
+    let name = match known(&log, &name) {
+        Ok(known) => known.state.name().clone(),
+        Err(problem) => return problem.into_response(),
+    };
+    let Some(seq) = merkle::decimal::parse_u64(&seq) else {
+        return problem::not_found("a seq is a decimal number without sign or leading zeroes").into_response();
+    };
+    found(log, move |shelf| shelf.index_of(&name, SeqNo(seq))).await
+}
+
+/// `GET /v1/receipts/<id>`.
+pub(super) async fn receipt_by_id(State(log): State<Arc<Log>>, Path(id): Path<String>) -> Response {
+    let Some(id) = ReceiptId::parse(&id) else {
+        return problem::not_found("a receipt id is 64 lowercase hex digits").into_response();
+    };
+    found(log, move |shelf| shelf.index_of_id(&id)).await
+}
+
+/// `GET /v1/evidence/<N>`: the N-th 256 documents, one a line. The page after the last one is empty, not missing, so that
+/// whoever follows it need not know how many there are.
+pub(super) async fn evidence(State(log): State<Arc<Log>>, Path(page): Path<String>) -> Response {
+    let Some(page) = merkle::decimal::parse_u64(&page) else {
+        return problem::not_found("a page of evidence has a decimal number without sign or leading zeroes").into_response();
+    };
+    let documents = match reading(move || log.shelf.evidence_page(page)).await {
+        Ok(Ok(documents)) => documents,
+        Ok(Err(fault)) => return store_failed(&fault),
+        Err(failed) => return failed,
+    };
+    let lines: String = documents.iter().flat_map(|document| [document.as_str(), "\n"]).collect();
+    ([(header::CONTENT_TYPE, wire::NDJSON), (header::CACHE_CONTROL, "no-store")], lines).into_response()
+}
+
+async fn found(log: Arc<Log>, index_of: impl FnOnce(&dyn Shelf) -> Result<Option<LeafIndex>, StoreFault> + Send + 'static) -> Response {
+    let looked_up = reading(move || look_up(&log, index_of)).await;
+    match looked_up {
+        Ok(Ok(Some(found))) => (NO_STORE, Json(found)).into_response(),
+        Ok(Ok(None)) => problem::not_found("the log holds no such receipt").into_response(),
+        Ok(Err(fault)) => store_failed(&fault),
+        Err(failed) => failed,
+    }
+}
+
+fn look_up(log: &Log, index_of: impl FnOnce(&dyn Shelf) -> Result<Option<LeafIndex>, StoreFault>) -> Result<Option<wire::Found>, StoreFault> {
+    let Some(index) = index_of(log.shelf.as_ref())? else { return Ok(None) };
+    // Indexed, and not yet under a head that anybody has seen: as good as not there.
+    let Some(head) = log.publication.head_over(index.0) else { return Ok(None) };
+    let Some(entry) = log.shelf.entry(index)? else { return Ok(None) };
+    let receipt = Receipt::parse(&entry).map_err(|malformed| StoreFault(format!("entry {index}: {malformed}")))?;
+    answers::found(log.shelf.as_ref(), &receipt, index, &head).map(Some).map_err(|error| StoreFault(error.to_string()))
+}
+
+fn known(log: &Log, name: &str) -> Result<Known, Problem> {
+    let name = IssuerName::new(name).map_err(|error| problem::not_found(format!("{error}; write the issuer's name, percent-encoded")))?;
+    log.registry.get(&name).ok_or_else(|| problem::not_found("the log knows no issuer of this name; the list is at /v1/issuers"))
+}
+
+fn answer(known: &Known) -> IssuerAnswer {
+    let state = &known.state;
+    let issuer = wire::Issuer {
+        name: state.name().to_string(),
+        vkey: state.registered_key().to_string(),
+        next_seq: state.next_seq().0,
+        head: state.head().to_string(),
+        last_issued_at: known.last_index.map(|_| state.last_issued_at().0),
+        closed: state.is_closed(),
+        first_index: known.first_index.map(|index| index.0),
+        last_index: known.last_index.map(|index| index.0),
+    };
+    IssuerAnswer { issuer, listed: known.is_listed(), forks: known.forks }
+}

@@ -1,0 +1,210 @@
+//! A log from its parts to its end: opens, asks its witnesses whether it is the newest copy of itself, serves, drains,
+//! stops. Starting and stopping are all there is here; what happens in between is the other modules'.
+
+use crate::clock::Clock;
+use crate::committer::{Command, Committer, ListError};
+use crate::config::{LogConfig, Witness};
+use crate::fork_log::ForkLog;
+use crate::issuers_file::{self, IssuersError};
+use crate::ledger::{Ledger, Shelf, StoreFault};
+use crate::log::{Log, Parts};
+use crate::offers::Offers;
+use crate::publication::Publication;
+use crate::quorum::Quorum;
+use crate::registry::{Known, Registry};
+use crate::restored::{self, Restored};
+use crate::routes;
+use crate::vetting::VettingPool;
+use crate::witnesses;
+use note::{Origin, VerifierKey};
+use receipt::{IssuerState, SeqNo};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+
+/// What a log is run with.
+pub struct Setup<L> {
+    /// Its store.
+    pub ledger: L,
+    /// The issuers that the store knows, in any order.
+    pub known: Vec<IssuerState>,
+    /// Its public key, whose name is its origin.
+    pub key: VerifierKey,
+    /// The file that says which issuers may submit.
+    pub issuers: PathBuf,
+    /// The witnesses.
+    pub witnesses: Vec<Witness>,
+    /// When a head counts as cosigned.
+    pub quorum: Quorum,
+    /// Everything else.
+    pub config: LogConfig,
+    /// The wall clock.
+    pub clock: Clock,
+}
+
+/// Why a log does not run, or no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The list of issuers cannot be used.
+    #[error(transparent)]
+    Issuers(#[from] IssuersError),
+    /// The list of issuers contradicts the store.
+    #[error("the issuers file cannot be used: {0}")]
+    Registered(#[from] ListError),
+    /// Witnesses have seen more.
+    #[error(transparent)]
+    Restored(#[from] Restored),
+    /// The store failed.
+    #[error("the store failed, and the log has stopped: {0}")]
+    Store(#[from] StoreFault),
+    /// The system gives no threads, sockets or the like.
+    #[error("the system refuses what the log needs: {0}")]
+    System(String),
+}
+
+/// Runs a log on `listener` until `stop` resolves or its store fails. `reload` is followed: at each change the issuers
+/// file is read again.
+///
+/// # Errors
+/// [`RunError`]; `Ok` after a clean stop.
+pub async fn run<L: Ledger>(setup: Setup<L>, listener: TcpListener, stop: impl Future<Output = ()>, reload: watch::Receiver<u64>) -> Result<(), RunError> {
+    let Setup { mut ledger, known, key, issuers, witnesses, quorum, config, clock } = setup;
+    service::metrics::install();
+    let system = |error: &dyn std::fmt::Display| RunError::System(error.to_string());
+    let shelf = ledger.shelf();
+    let head = match shelf.head()? {
+        Some(head) => head,
+        // A new log says at once that it is there, and that it is empty.
+        None => ledger.commit(&[])?,
+    };
+    let origin = Origin::from(key.name());
+    let http = witnesses::client(config.witness_deadline()).map_err(|error| system(&error))?;
+    restored::check(&witnesses, &origin, &key, &http, shelf.as_ref(), head.checkpoint().size).await?;
+
+    let registry = Arc::new(registry_of(known, shelf.as_ref())?);
+    let witness_keys = witnesses.iter().map(|witness| witness.key.clone()).collect();
+    let can_be_cosigned = quorum.can_be_met();
+    let publication = Arc::new(Publication::new(Offers::new(config.head_interval(), witness_keys, quorum), config.head_interval()));
+    let forks = recall_forks(shelf.as_ref())?;
+    let head = Arc::new(head);
+    let mut committer = Committer::new(ledger, Arc::clone(&head), Arc::clone(&registry), Arc::clone(&publication), clock, forks, config.linger());
+    committer.list(&issuers_file::read(&issuers)?)??;
+    publication.signed(&head);
+
+    let (queue, commands) = mpsc::sync_channel(config.queue);
+    let (still_committing, committing) = watch::channel(true);
+    let (ended, committer_ended) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("committer".to_owned()).spawn(move || {
+        // Dropped, and so seen as an end, even if the thread panics.
+        let _committing = CommittingUntilDropped(still_committing);
+        let _nobody_waits = ended.send(committer.run(&commands));
+    });
+    let thread = thread.map_err(|error| system(&error))?;
+
+    let mut beside = JoinSet::new();
+    for (place, witness) in witnesses.into_iter().enumerate() {
+        beside.spawn(witnesses::follow(place, witness, origin.clone(), http.clone(), Arc::clone(&publication), config.witness_poll()));
+    }
+    let ticking = Arc::clone(&publication);
+    beside.spawn(async move { ticking.run_ticker().await });
+    beside.spawn(follow_issuers(issuers, queue.clone(), reload));
+
+    let pool = VettingPool::new().map_err(|error| system(&error))?;
+    let parts = Parts {
+        shelf,
+        registry,
+        publication,
+        can_be_cosigned,
+        cosigned_wait: config.cosigned_wait(),
+        queue: queue.clone(),
+        committing: committing.clone(),
+        pool,
+    };
+    let router = routes::router(Arc::new(Log::new(parts)));
+    let mut committing = committing;
+    let failed = async move { _ = committing.wait_for(|committing| !committing).await };
+    let stop = async {
+        tokio::select! {
+            () = stop => {}
+            () = failed => {}
+        }
+    };
+    let drained = service::serve(listener, router, config.limits, stop).await;
+    tracing::info!(cut = drained.cut, "the listener has stopped");
+    beside.shutdown().await;
+
+    // Fails only if the committer has ended by itself. What was queued before is still committed.
+    let _ = tokio::task::spawn_blocking(move || queue.send(Command::Stop)).await;
+    let result = committer_ended.await.unwrap_or_else(|_| Err(StoreFault("the committer ended unexpectedly; see the messages above".to_owned())));
+    let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+    Ok(result?)
+}
+
+struct CommittingUntilDropped(watch::Sender<bool>);
+
+impl Drop for CommittingUntilDropped {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}
+
+fn registry_of(known: Vec<IssuerState>, shelf: &dyn Shelf) -> Result<Registry, StoreFault> {
+    let mut issuers = Vec::with_capacity(known.len());
+    for state in known {
+        let newest = state.next_seq().0.checked_sub(1);
+        let index = |seq: Option<u64>| seq.map_or(Ok(None), |seq| shelf.index_of(state.name(), SeqNo(seq)));
+        let (first, last) = (index(newest.map(|_| 0))?, index(newest)?);
+        issuers.push(Known::new(state, first, last));
+    }
+    Ok(Registry::new(issuers))
+}
+
+fn recall_forks(shelf: &dyn Shelf) -> Result<ForkLog, StoreFault> {
+    let mut forks = ForkLog::default();
+    for page in 0.. {
+        let documents = shelf.evidence_page(page)?;
+        documents.iter().for_each(|document| forks.recall(document));
+        if documents.is_empty() {
+            break;
+        }
+    }
+    Ok(forks)
+}
+
+/// Takes over the issuers file whenever `reload` changes. A file that cannot be used changes nothing.
+async fn follow_issuers(path: PathBuf, queue: SyncSender<Command>, mut reload: watch::Receiver<u64>) {
+    while reload.changed().await.is_ok() {
+        let keys = match issuers_file::read(&path) {
+            Ok(keys) => keys,
+            Err(error) => {
+                tracing::error!(%error, "the issuers file was not taken over; the list is as it was");
+                continue;
+            }
+        };
+        let (count, (done, listed), queue) = (keys.len(), oneshot::channel(), queue.clone());
+        let _committer_gone = tokio::task::spawn_blocking(move || queue.send(Command::List { keys, done })).await;
+        match listed.await {
+            Ok(Ok(())) => tracing::info!(issuers = count, "the issuers file was read again"),
+            Ok(Err(error)) => tracing::error!(%error, "the issuers file was not taken over; the list is as it was"),
+            Err(_) => {}
+        }
+    }
+    // Nobody reloads any more; the log goes on.
+    std::future::pending().await
+}
+
+/// Binds the address of a configuration.
+///
+/// # Errors
+/// [`RunError::System`] with the address in it.
+pub async fn bind(address: &str) -> Result<(TcpListener, SocketAddr), RunError> {
+    let failed = |error: std::io::Error| RunError::System(format!("cannot listen on {address}: {error}; choose another with --listen"));
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}

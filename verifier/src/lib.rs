@@ -1,0 +1,1 @@
+//! The verifier: an auditor's verdict, offline.

@@ -1,0 +1,91 @@
+//! The program as its users meet it: init, serve's configuration, status.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod stage;
+
+use counterfoil_witness::main_with;
+use stage::{FakeLog, House};
+use std::os::unix::fs::PermissionsExt;
+use std::process::ExitCode;
+
+fn run(words: &[&str]) -> String {
+    format!("{:?}", main_with(std::iter::once("counterfoil-witness").chain(words.iter().copied()).map(Into::into)))
+}
+
+fn exit(code: u8) -> String {
+    format!("{:?}", ExitCode::from(code))
+}
+
+#[test]
+fn init_makes_private_keys_and_a_configuration_that_loads_and_never_overwrites() {
+    let house = House::new();
+    for key in ["witness.key", "journal.key"] {
+        let mode = std::fs::metadata(house.home().join(key)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{key}");
+    }
+    house.open().unwrap();
+    let before = std::fs::read(house.home().join("witness.key")).unwrap();
+    let home = house.home();
+    assert_eq!(run(&["init", "--dir", home.to_str().unwrap(), "--name", "witness.example/w1"]), exit(1));
+    assert_eq!(std::fs::read(house.home().join("witness.key")).unwrap(), before);
+}
+
+#[test]
+fn an_init_that_was_killed_leaves_nothing_in_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("w.unfinished/state")).unwrap();
+    let home = dir.path().join("w");
+    assert_eq!(run(&["init", "--dir", home.to_str().unwrap(), "--name", "witness.example/w1", "--json"]), exit(0));
+    assert!(home.join("config.toml").exists() && !dir.path().join("w.unfinished").exists());
+}
+
+#[test]
+fn wrong_usage_and_wrong_configuration_exit_64() {
+    let house = House::new();
+    let config = house.home().join("config.toml");
+    for words in [
+        &["init", "--dir", "/nowhere/w", "--name", "two words"][..],
+        &["serve"],
+        &["watch"],
+        &["status", "--url", "not a url"],
+        &["serve", "--config", "/nowhere/config.toml"],
+    ] {
+        assert_eq!(run(words), exit(64), "{words:?}");
+    }
+    for text in ["intervall_ms = 5\n", "interval_ms = 0\n", "[[log]]\nvkey = \"x\"\nurl = \"http://a\"\n"] {
+        std::fs::write(&config, text).unwrap();
+        assert_eq!(run(&["serve", "--config", config.to_str().unwrap()]), exit(64), "{text}");
+    }
+}
+
+#[test]
+fn keys_of_two_witnesses_do_not_go_together() {
+    let (one, other) = (House::new(), tempfile::tempdir().unwrap());
+    let home = other.path().join("w");
+    run(&["init", "--dir", home.to_str().unwrap(), "--name", "witness.example/w2"]);
+    std::fs::copy(home.join("journal.key"), one.home().join("journal.key")).unwrap();
+    let error = one.open().unwrap_err().to_string();
+    assert!(error.contains("must be named witness.example/w1/journal"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_exits_0_while_all_is_well_and_1_after_a_fork() {
+    let (log, house) = (FakeLog::start("log.example/agents", 0).await, House::new());
+    house.configure(&log, &[], "");
+    let witness = house.start().await;
+    let held = log.offer(20, 0, 0);
+    witness.nudge(&log, &held).await.unwrap();
+    let url = witness.url.clone();
+    let status = move || {
+        let url = url.clone();
+        tokio::task::spawn_blocking(move || {
+            (run(&["status", "--url", &url]), run(&["status", "--url", &url, "--json"]))
+        })
+    };
+    assert_eq!(status().await.unwrap(), (exit(0), exit(0)));
+    let fork = log.offer(20, 10, 1);
+    witness.nudge(&log, &fork).await.unwrap_err();
+    assert_eq!(status().await.unwrap(), (exit(1), exit(1)));
+    witness.stop().await;
+    assert_eq!(status().await.unwrap(), (exit(1), exit(1)), "nobody there");
+}
