@@ -1,8 +1,10 @@
 //! Writes `seeds/<target>/`: valid samples of every format, all from fixed keys. Run it when a format has changed.
 
-use counterfoil_fuzz::world::{START_MS, START_S, World, decision};
 use cosign::{LogFork, WitnessFork, implied_root};
-use merkle::{HashSource, LeafIndex, MemoryTree, TreeSize, encode_entry, leaf_hash, prove_consistency, prove_inclusion};
+use counterfoil_fuzz::world::{START_MS, START_S, World, decision};
+use merkle::{
+    HashSource, LeafIndex, MemoryTree, TreeSize, encode_entry, leaf_hash, prove_consistency, prove_inclusion,
+};
 use note::{Checkpoint, Origin, SignedCheckpoint, Verified, cosign as cosigned, sign_checkpoint};
 use receipt::IssuerForkEvidence;
 use serde_json::{Value, json};
@@ -10,7 +12,9 @@ use std::path::Path;
 
 fn main() -> std::io::Result<()> {
     let world = small_world();
-    for (target, seeds) in trees().into_iter().chain(notes(&world)).chain(receipts(&world)).chain(forks(&world)).chain(audits()) {
+    for (target, seeds) in
+        trees().into_iter().chain(notes(&world)).chain(receipts(&world)).chain(forks(&world)).chain(audits())
+    {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
         std::fs::create_dir_all(&folder)?;
         for (place, seed) in seeds.iter().enumerate() {
@@ -48,7 +52,8 @@ fn trees() -> Vec<Seeds> {
     let numbers = |first: u64, second: u64| [first.to_be_bytes(), second.to_be_bytes()].concat();
     let included = prove_inclusion(&tree, LeafIndex(7), TreeSize(11)).unwrap();
     let consistent = prove_consistency(&tree, TreeSize(6), TreeSize(300)).unwrap();
-    let with = |numbers: Vec<u8>, hashes: &[merkle::Hash]| [numbers, hashes.iter().flat_map(|hash| hash.0).collect()].concat();
+    let with =
+        |numbers: Vec<u8>, hashes: &[merkle::Hash]| [numbers, hashes.iter().flat_map(|hash| hash.0).collect()].concat();
     vec![
         (
             "merkle_path",
@@ -71,6 +76,7 @@ fn trees() -> Vec<Seeds> {
                 numbers(1 << 63, u64::MAX),
             ],
         ),
+        ("merkle_tiles", vec![numbers(7, 300), numbers(65_535, 70_000), numbers(u64::MAX - 1, u64::MAX)]),
     ]
 }
 
@@ -78,7 +84,8 @@ fn notes(world: &World) -> Vec<Seeds> {
     let head = world.with_cosignatures(&world.log.heads[1]);
     let line = cosigned(head.note().text(), &world.witnesses[2].key(), START_S).unwrap().line;
     let grouped = "group inner 1 w1 w2\ngroup outer all inner w3\nquorum outer\n";
-    let (keys, _) = world.policy_text().split_once("group").map(|(keys, rest)| (keys.to_owned(), rest.to_owned())).unwrap();
+    let (keys, _) =
+        world.policy_text().split_once("group").map(|(keys, rest)| (keys.to_owned(), rest.to_owned())).unwrap();
     vec![
         ("note_signed", vec![head.bytes().to_vec(), world.log.entries[0].clone()]),
         ("note_checkpoint", vec![head.bytes().to_vec(), world.log.heads[0].bytes().to_vec()]),
@@ -176,7 +183,9 @@ fn issuer_fork() -> Vec<u8> {
 /// As `forks::decide` reads them: honest or not, two heads, then the tiles.
 fn decisions(head: &SignedCheckpoint<Verified>) -> Vec<Vec<u8>> {
     let root = head.checkpoint().root.0.0;
-    let hostile = |first: u64, second: u64| [&[1], &first.to_be_bytes()[..], &root, &second.to_be_bytes(), &root, &[3; 40]].concat();
+    let hostile = |first: u64, second: u64| {
+        [&[1], &first.to_be_bytes()[..], &root, &second.to_be_bytes(), &root, &[3; 40]].concat()
+    };
     let honest = |first: u16, second: u16| [&[0], &first.to_be_bytes()[..], &second.to_be_bytes(), &[3; 40]].concat();
     let mut tree = MemoryTree::new();
     (0..9u64).for_each(|place| tree.push(leaf_hash(&place.to_be_bytes())));
@@ -192,7 +201,7 @@ fn audits() -> Vec<Seeds> {
                  [[relation]]\nsubject = \"customer:77\"\nresources = [\"contact_77\", \"auth_77\"]\n";
     let foreign = foreign_lines();
     for (format, line) in audit::FORMATS.iter().zip(&foreign) {
-        assert!(audit::import_lines(format, &line.to_string()).is_ok(), "{format}");
+        audit::import_lines(format, &line.to_string()).unwrap();
     }
     assert!(audit::Rules::parse(rules).is_ok());
     let import = |format: u8, line: &Value| [&[format], line.to_string().as_bytes()].concat();
@@ -202,8 +211,11 @@ fn audits() -> Vec<Seeds> {
             "audit_issuers",
             vec![
                 issuers.clone().into_bytes(),
-                format!("# ours\n{} heartbeat=60s from=2026-01-01T00:00:00Z until=2027-01-01T00:00:00Z\n", issuers.trim_end())
-                    .into_bytes(),
+                format!(
+                    "# ours\n{} heartbeat=60s from=2026-01-01T00:00:00Z until=2027-01-01T00:00:00Z\n",
+                    issuers.trim_end()
+                )
+                .into_bytes(),
             ],
         ),
         ("audit_foreign", vec![import(0, &foreign[0]), import(1, &foreign[1])]),
@@ -215,7 +227,8 @@ fn audits() -> Vec<Seeds> {
 fn foreign_lines() -> [Value; 2] {
     [
         json!({"run": "D", "gate": "PurposeGate", "session": "D-1", "receipt": {
-            "action": "read_customer", "action_class": "READ", "decision": "ALLOW", "sequence_number": 1,
+            "action_class": "READ", "customer": "77", "decision": {"allow": true}, "prior_action_classes": ["READ"],
+            "previous_head": null, "sequence_number": 0, "chain_sha256": "00",
         }}),
         json!({"event": "execution_result", "operation": "a", "resource": "b", "capability_id": "c", "executed": true}),
     ]
@@ -240,7 +253,10 @@ fn bundles(foreign: &[Value; 2]) -> Vec<Vec<u8>> {
         &[0, 3, 0, 0, 40, 0],
         &[0, 2, 3, 0, 9, 0],
         &[0, 4, 5, 0, 8, 0, 3, b'a', b'b', b'c', 0],
-        &[1, 6, 0, 0, 0, 4, 7, 1, 0, 0, 14, b'e', b'v', b'i', b'd', b'e', b'n', b'c', b'e', b'/', b'a', b'.', b'j', b's'],
+        &[
+            1, 6, 0, 0, 0, 4, 7, 1, 0, 0, 14, b'e', b'v', b'i', b'd', b'e', b'n', b'c', b'e', b'/', b'a', b'.', b'j',
+            b's',
+        ],
     ];
     edits.map(|edit| [&logged[..], edit].concat()).to_vec()
 }

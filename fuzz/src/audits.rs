@@ -61,8 +61,9 @@ pub fn judge(data: &[u8]) {
     let mut bundle = world.bundle();
     edit_as_it_says(&mut bundle, &mut data);
     let (policy, issuers, rules) = (world.policy(), world.issuers(), Rules::built_in());
-    let (at, max_age_ms) = [(None, None), (Some(UnixMillis(u64::MAX)), Some(0)), (Some(UnixMillis(START_MS)), Some(60_000))]
-        [usize::from(data.byte()) % 3];
+    let (at, max_age_ms) =
+        [(None, None), (Some(UnixMillis(u64::MAX)), Some(0)), (Some(UnixMillis(START_MS)), Some(60_000))]
+            [usize::from(data.byte()) % 3];
     let audit = |threads| {
         let terms =
             Terms { policy: &policy, issuers: &issuers, rules: &rules, at, max_age_ms, threads, progress: &|_, _| {} };
@@ -78,7 +79,9 @@ pub fn judge(data: &[u8]) {
         assert_printable(&check.id());
         assert_printable(&check.covers);
         for finding in &check.findings {
-            [&finding.shown, &finding.not_shown, &finding.next].into_iter().for_each(|sentence| assert_printable(sentence));
+            [&finding.shown, &finding.not_shown, &finding.next]
+                .into_iter()
+                .for_each(|sentence| assert_printable(sentence));
         }
     }
     verdict.coverage.ignored.iter().for_each(|path| assert_printable(path));

@@ -18,10 +18,11 @@ pub mod world;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, by the names of the files in `fuzz_targets/`.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("merkle_path", trees::path),
     ("merkle_entries", trees::entries),
     ("merkle_proof", trees::proof),
+    ("merkle_tiles", trees::tiles),
     ("note_signed", notes::signed),
     ("note_checkpoint", notes::checkpoint),
     ("note_vkey", notes::vkey),

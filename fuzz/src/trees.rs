@@ -2,8 +2,8 @@
 
 use crate::bytes::Bytes;
 use merkle::{
-    ConsistencyProof, Hash, InclusionProof, LeafIndex, MAX_PROOF_HASHES, PageId, ResourcePath, RootHash,
-    TileSet, TreeSize, decode_entries, encode_entry, leaf_hash, prove_consistency, prove_inclusion, root_of,
+    ConsistencyProof, Hash, InclusionProof, LeafIndex, MAX_PROOF_HASHES, PageId, ResourcePath, RootHash, TileSet,
+    TreeSize, decode_entries, encode_entry, leaf_hash, prove_consistency, prove_inclusion, root_of,
     tiles_for_consistency, tiles_for_inclusion, tiles_for_root,
 };
 
@@ -27,7 +27,7 @@ pub fn entries(data: &[u8]) {
     assert_eq!(bundle, data);
 }
 
-/// No proof leads to a root that nobody computed, at any size; plans for proofs stay short.
+/// No proof leads to a root that nobody computed, at any size; what a proof implies is what it verifies against.
 pub fn proof(data: &[u8]) {
     let mut data = Bytes(data);
     let [first, second] = [data.number(), data.number()];
@@ -41,15 +41,21 @@ pub fn proof(data: &[u8]) {
     if let Ok((old_root, new_root)) = implied {
         assert!(ConsistencyProof::new(hashes.clone()).verify(old, &old_root, size, &new_root).is_ok());
     }
+}
+
+/// Plans for proofs are short at any size, and from the tiles that were planned the proof can be made.
+pub fn tiles(data: &[u8]) {
+    let mut data = Bytes(data);
+    let [first, second] = [data.number(), data.number()];
+    let (index, old, size) = (LeafIndex(first), TreeSize(first), TreeSize(second));
     let included = tiles_for_inclusion(index, size);
     let consistent = tiles_for_consistency(old, size);
+    assert!(included.len() <= 16 && consistent.len() <= 16);
     let mut tiles = TileSet::new();
     for tile in included.iter().chain(&consistent).chain(&tiles_for_root(old, size)) {
         assert!(PageId::at(tile.index, u64::MAX).is_some());
-        assert!(tiles.insert(*tile, &some.0.repeat(usize::from(tile.width))).is_ok());
+        assert!(tiles.insert(*tile, &data.array::<32>().repeat(usize::from(tile.width))).is_ok());
     }
-    assert!(included.len() <= 16 && consistent.len() <= 16);
-    // From the tiles that were planned, the proof can be made: of whatever tree they are the tiles.
     assert_eq!(prove_inclusion(&tiles, index, size).is_ok(), index.0 < size.0);
     assert_eq!(prove_consistency(&tiles, old, size).is_ok(), old <= size);
     assert!(root_of(&tiles, old).is_ok() || old > size);

@@ -21,7 +21,12 @@ pub fn proof_text(hashes: &dyn HashSource, index: LeafIndex, head: &Head) -> Res
 ///
 /// # Errors
 /// As [`proof_text`].
-pub fn included(hashes: &dyn HashSource, receipt: &Receipt, index: LeafIndex, head: &Head) -> Result<wire::Included, ProveError> {
+pub fn included(
+    hashes: &dyn HashSource,
+    receipt: &Receipt,
+    index: LeafIndex,
+    head: &Head,
+) -> Result<wire::Included, ProveError> {
     Ok(wire::Included {
         index: index.0,
         issuer: receipt.issuer().to_string(),
@@ -35,7 +40,12 @@ pub fn included(hashes: &dyn HashSource, receipt: &Receipt, index: LeafIndex, he
 ///
 /// # Errors
 /// As [`proof_text`].
-pub fn found(hashes: &dyn HashSource, receipt: &Receipt, index: LeafIndex, head: &Head) -> Result<wire::Found, ProveError> {
+pub fn found(
+    hashes: &dyn HashSource,
+    receipt: &Receipt,
+    index: LeafIndex,
+    head: &Head,
+) -> Result<wire::Found, ProveError> {
     let wire::Included { index, issuer, seq, id, proof } = included(hashes, receipt, index, head)?;
     Ok(wire::Found { index, issuer, seq, id, proof, entry: receipt.to_string() })
 }
@@ -46,12 +56,18 @@ pub fn found(hashes: &dyn HashSource, receipt: &Receipt, index: LeafIndex, head:
 /// As [`proof_text`].
 pub fn verdict(hashes: &dyn HashSource, outcome: &Outcome) -> Result<wire::BatchVerdict, ProveError> {
     Ok(match outcome {
-        Outcome::Included { receipt, index, duplicate: false, head } => wire::BatchVerdict::Ok(included(hashes, receipt, *index, head)?),
-        Outcome::Included { receipt, index, duplicate: true, head } => wire::BatchVerdict::Duplicate(included(hashes, receipt, *index, head)?),
+        Outcome::Included { receipt, index, duplicate: false, head } => {
+            wire::BatchVerdict::Ok(included(hashes, receipt, *index, head)?)
+        }
+        Outcome::Included { receipt, index, duplicate: true, head } => {
+            wire::BatchVerdict::Duplicate(included(hashes, receipt, *index, head)?)
+        }
         Outcome::NotTaken(reason) => wire::BatchVerdict::Refused(reason.to_verdict()),
         Outcome::Skipped(code) => wire::BatchVerdict::Skipped(wire::Skipped {
             code: (*code).to_owned(),
-            detail: format!("an earlier receipt of this issuer in this batch was refused ({code}); deal with that one, then send this one again"),
+            detail: format!(
+                "an earlier receipt of this issuer in this batch was refused ({code}); deal with that one, then send this one again"
+            ),
         }),
     })
 }

@@ -57,8 +57,10 @@ pub struct Init {
 
 /// Arguments of `serve`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: counterfoil-log serve --config log/config.toml --listen 0.0.0.0:8080 --set limits.connections=256\n\
-    Flags win over COUNTERFOIL_<KEY> in the environment, and that over the file. SIGHUP reads the issuers file again; SIGTERM stops.")]
+#[command(
+    after_help = "Example: counterfoil-log serve --config log/config.toml --listen 0.0.0.0:8080 --set limits.connections=256\n\
+    Flags win over COUNTERFOIL_<KEY> in the environment, and that over the file. SIGHUP reads the issuers file again; SIGTERM stops."
+)]
 pub struct Serve {
     /// The configuration file
     #[arg(long, value_hint = ValueHint::FilePath)]

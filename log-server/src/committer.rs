@@ -18,7 +18,10 @@ use crate::registry::Registry;
 use crate::vetting::Vetted;
 use merkle::LeafIndex;
 use note::VerifierKey;
-use receipt::{Admitted, Checked, ForkPair, IssuerName, IssuerState, Receipt, ReceiptId, Refusal, RefusalCode, SeqNo, UnixMillis, place};
+use receipt::{
+    Admitted, Checked, ForkPair, IssuerName, IssuerState, Receipt, ReceiptId, Refusal, RefusalCode, SeqNo, UnixMillis,
+    place,
+};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,7 +80,9 @@ pub enum Outcome {
 
 /// Why a list of issuers was not taken over.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{name} is registered with another key; an issuer changes its key by a rotate receipt, so put its registered key back into the file")]
+#[error(
+    "{name} is registered with another key; an issuer changes its key by a rotate receipt, so put its registered key back into the file"
+)]
 pub struct ListError {
     /// The issuer.
     pub name: IssuerName,
@@ -97,7 +102,15 @@ pub struct Committer<L> {
 
 impl<L: Ledger> Committer<L> {
     /// Commits to `ledger`, whose newest head is `head`. `forks` are those whose evidence it keeps already.
-    pub fn new(ledger: L, head: Head, registry: Arc<Registry>, publication: Arc<Publication>, clock: Clock, forks: ForkLog, linger: Duration) -> Self {
+    pub fn new(
+        ledger: L,
+        head: Head,
+        registry: Arc<Registry>,
+        publication: Arc<Publication>,
+        clock: Clock,
+        forks: ForkLog,
+        linger: Duration,
+    ) -> Self {
         let shelf = ledger.shelf();
         Self { ledger, shelf, registry, publication, clock, forks, head, linger }
     }
@@ -176,7 +189,12 @@ impl<L: Ledger> Committer<L> {
     }
 
     /// One submission, receipt by receipt.
-    fn stage_all(&self, receipts: Vec<Vetted>, staged: &mut Staged, now: UnixMillis) -> Result<Vec<Judged>, StoreFault> {
+    fn stage_all(
+        &self,
+        receipts: Vec<Vetted>,
+        staged: &mut Staged,
+        now: UnixMillis,
+    ) -> Result<Vec<Judged>, StoreFault> {
         let mut stopped: HashMap<IssuerName, &'static str> = HashMap::new();
         let mut judged = Vec::with_capacity(receipts.len());
         for vetted in receipts {
@@ -237,7 +255,9 @@ impl<L: Ledger> Committer<L> {
         match verdict {
             Judged::NotTaken(reason) => Outcome::NotTaken(reason),
             Judged::Skipped(code) => Outcome::Skipped(code),
-            Judged::Held { index, receipt } => Outcome::Included { receipt, index, duplicate: true, head: Arc::clone(&self.head) },
+            Judged::Held { index, receipt } => {
+                Outcome::Included { receipt, index, duplicate: true, head: Arc::clone(&self.head) }
+            }
             Judged::Staged { offset, duplicate } => Outcome::Included {
                 receipt: staged.admitted[offset].receipt.clone(),
                 index: LeafIndex(base + offset as u64),
@@ -250,10 +270,13 @@ impl<L: Ledger> Committer<L> {
     fn keep_evidence(&mut self, pair: &ForkPair) -> Result<(), StoreFault> {
         let issuer = pair.offered.issuer();
         let index = self.held_index(issuer, pair.held_seq)?;
-        let held = self.shelf.entry(index)?.ok_or_else(|| StoreFault(format!("entry {index} is missing from the store")))?;
-        let held_receipt = Receipt::parse(&held).map_err(|_| StoreFault(format!("entry {index} of the store is no receipt")))?;
+        let held =
+            self.shelf.entry(index)?.ok_or_else(|| StoreFault(format!("entry {index} is missing from the store")))?;
+        let held_receipt =
+            Receipt::parse(&held).map_err(|_| StoreFault(format!("entry {index} of the store is no receipt")))?;
         let keep = self.forks.judge(&held_receipt, &pair.offered);
-        metrics::counter!("counterfoil_log_forks_total", "kept" => if keep == Keep::Yes { "yes" } else { "no" }).increment(1);
+        metrics::counter!("counterfoil_log_forks_total", "kept" => if keep == Keep::Yes { "yes" } else { "no" })
+            .increment(1);
         if keep != Keep::Yes {
             return Ok(());
         }

@@ -136,7 +136,9 @@ pub enum SetupError {
         wanted: &'static str,
     },
     /// A witness's key is none.
-    #[error("the vkey of [[witness]] number {number} cannot be used: {reason}; write the line that `counterfoil-witness init` printed")]
+    #[error(
+        "the vkey of [[witness]] number {number} cannot be used: {reason}; write the line that `counterfoil-witness init` printed"
+    )]
     WitnessKey {
         /// Counted from 1.
         number: usize,
@@ -221,16 +223,25 @@ impl LogConfig {
     /// [`SetupError`]: the first one that cannot be used.
     pub fn witnesses(&self) -> Result<Vec<Witness>, SetupError> {
         if self.witness.len() > MAX_WITNESSES {
-            return Err(SetupError::Witnesses(format!("{} witnesses are configured; a checkpoint carries at most {MAX_WITNESSES}", self.witness.len())));
+            return Err(SetupError::Witnesses(format!(
+                "{} witnesses are configured; a checkpoint carries at most {MAX_WITNESSES}",
+                self.witness.len()
+            )));
         }
         let mut witnesses: Vec<Witness> = Vec::new();
         for (number, witness) in self.witness.iter().enumerate().map(|(index, witness)| (index + 1, witness)) {
-            let key: VerifierKey = witness.vkey.parse().map_err(|error: note::KeyError| SetupError::WitnessKey { number, reason: error.to_string() })?;
+            let key: VerifierKey = witness
+                .vkey
+                .parse()
+                .map_err(|error: note::KeyError| SetupError::WitnessKey { number, reason: error.to_string() })?;
             if key.kind() != KeyKind::CosignatureV1 {
                 return Err(SetupError::WitnessKey { number, reason: "it is not a witness's key".to_owned() });
             }
             if witnesses.iter().any(|other| other.key == key) {
-                return Err(SetupError::Witnesses(format!("[[witness]] number {number} names {} again; remove one of the two", key.name())));
+                return Err(SetupError::Witnesses(format!(
+                    "[[witness]] number {number} names {} again; remove one of the two",
+                    key.name()
+                )));
             }
             let url = witness.url.parse().map_err(|reason| SetupError::WitnessUrl { number, reason })?;
             witnesses.push(Witness { key, url });
@@ -330,11 +341,19 @@ mod tests {
 
     #[test]
     fn a_witness_needs_a_witness_key_an_address_and_stands_once() {
-        let listed = |sections: &[String]| load_text(&format!("listen = \"a\"\n{}", sections.concat())).unwrap().values.witnesses();
+        let listed = |sections: &[String]| {
+            load_text(&format!("listen = \"a\"\n{}", sections.concat())).unwrap().values.witnesses()
+        };
         let good = witness_section("w", KeyKind::CosignatureV1, "http://w.example");
         assert!(listed(&[good.clone()]).is_ok());
         assert!(matches!(listed(&[good.clone(), good]), Err(SetupError::Witnesses(_))));
-        assert!(matches!(listed(&[witness_section("w", KeyKind::Ed25519, "http://w.example")]), Err(SetupError::WitnessKey { number: 1, .. })));
-        assert!(matches!(listed(&[witness_section("w", KeyKind::CosignatureV1, "w.example")]), Err(SetupError::WitnessUrl { number: 1, .. })));
+        assert!(matches!(
+            listed(&[witness_section("w", KeyKind::Ed25519, "http://w.example")]),
+            Err(SetupError::WitnessKey { number: 1, .. })
+        ));
+        assert!(matches!(
+            listed(&[witness_section("w", KeyKind::CosignatureV1, "w.example")]),
+            Err(SetupError::WitnessUrl { number: 1, .. })
+        ));
     }
 }

@@ -45,7 +45,9 @@ pub enum IssuersError {
         reason: String,
     },
     /// A line is no vkey of an issuer.
-    #[error("line {line} of the issuers file: {reason}; each line is one vkey as `counterfoil keygen --kind issuer` prints it")]
+    #[error(
+        "line {line} of the issuers file: {reason}; each line is one vkey as `counterfoil keygen --kind issuer` prints it"
+    )]
     Line {
         /// Counted from 1.
         line: usize,
@@ -53,7 +55,9 @@ pub enum IssuersError {
         reason: String,
     },
     /// One name with two keys, or one key twice.
-    #[error("line {line} of the issuers file names {name} again (first in line {first}); an issuer has one registered key, and changes it by a rotate receipt")]
+    #[error(
+        "line {line} of the issuers file names {name} again (first in line {first}); an issuer has one registered key, and changes it by a rotate receipt"
+    )]
     Twice {
         /// Counted from 1.
         line: usize,
@@ -154,7 +158,9 @@ mod tests {
     #[test]
     fn a_line_that_is_no_issuers_key_is_named() {
         let witness = vkey("w", 1, KeyKind::CosignatureV1);
-        for text in ["\nnot a key".to_owned(), format!("\n{witness}"), format!("\n{} trailing", vkey("a", 1, KeyKind::Ed25519))] {
+        for text in
+            ["\nnot a key".to_owned(), format!("\n{witness}"), format!("\n{} trailing", vkey("a", 1, KeyKind::Ed25519))]
+        {
             assert!(matches!(parse(&text), Err(IssuersError::Line { line: 2, .. })), "{text}");
         }
     }

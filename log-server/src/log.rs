@@ -7,13 +7,17 @@ use crate::refusal::NotTaken;
 use crate::registry::Registry;
 use crate::vetting::{Vetted, VettingPool, vet_alone, vet_in_batch};
 use bytes::Bytes;
+use service::budget::ByteBudget;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-/// Batches whose bodies are held at once: with 8 MiB each, 256 MiB.
-const BATCHES_HELD: usize = 32;
+/// Bytes of batches, and of large answers, that are held at once. Thirty-two batches of the largest size, sixteen
+/// bundles of the longest entries.
+const HELD_BYTES: u32 = 256 * 1024 * 1024;
+/// Reads of the store under way at once. Each may bring 16 MiB into memory before anybody has counted it.
+const READS_AT_ONCE: usize = 16;
 /// Batches being vetted, committed and answered at once. More would only wait for each other.
 const BATCHES_AT_ONCE: usize = 4;
 /// Receipts of a batch that are vetted as one piece: about 10 ms on two cores, which is how long a single receipt may
@@ -35,7 +39,11 @@ pub struct Log {
     queue: SyncSender<Command>,
     committing: watch::Receiver<bool>,
     pool: VettingPool,
-    batches_held: Semaphore,
+    /// For what batches and their verdicts hold.
+    pub batch_bytes: ByteBudget,
+    /// For what large answers hold.
+    pub answer_bytes: ByteBudget,
+    reads: Semaphore,
     batches: Semaphore,
 }
 
@@ -72,7 +80,9 @@ impl Log {
             queue,
             committing,
             pool,
-            batches_held: Semaphore::new(BATCHES_HELD),
+            batch_bytes: ByteBudget::new(HELD_BYTES),
+            answer_bytes: ByteBudget::new(HELD_BYTES),
+            reads: Semaphore::new(READS_AT_ONCE),
             batches: Semaphore::new(BATCHES_AT_ONCE),
         }
     }
@@ -98,9 +108,14 @@ impl Log {
         }
     }
 
-    /// A place for a batch's body. `None` when too many are held already.
-    pub fn place_for_batch(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
-        self.batches_held.try_acquire().ok()
+    /// Runs a read of the store where it may take its time. `None` if it panicked.
+    pub async fn reading<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Option<T> {
+        let _place = self.reads.acquire().await.ok()?;
+        let log = Arc::clone(self);
+        tokio::task::spawn_blocking(move || read(&log)).await.ok()
     }
 
     /// Submits the entries of a batch, in order, and waits for one outcome each.

@@ -4,7 +4,9 @@
 use crate::ledger::{Ledger, Shelf, StoreFault};
 use bytes::Bytes;
 use merkle::{Hash, HashSource, LeafIndex, MemoryTree, ResourcePath};
-use note::{Checkpoint, KeyKind, KeyName, Origin, SignedCheckpoint, SigningKey, Verified, VerifierKey, sign_checkpoint};
+use note::{
+    Checkpoint, KeyKind, KeyName, Origin, SignedCheckpoint, SigningKey, Verified, VerifierKey, sign_checkpoint,
+};
 use receipt::{Admitted, IssuerName, ReceiptId, SeqNo};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -68,8 +70,15 @@ impl Ledger for MemoryLedger {
         for Admitted { state, receipt } in admitted {
             let (issuer, seq) = (receipt.issuer().clone(), receipt.seq());
             assert!(inner.registered.iter().any(|key| *key.name() == issuer.0), "{issuer} is not registered");
-            assert_eq!((state.next_seq().0, state.head()), (seq.0 + 1, receipt.id()), "the state is not the one after the receipt");
-            assert!(seq.0 == 0 || inner.indices.contains_key(&(issuer.clone(), SeqNo(seq.0 - 1))), "{issuer} would have a gap before {seq}");
+            assert_eq!(
+                (state.next_seq().0, state.head()),
+                (seq.0 + 1, receipt.id()),
+                "the state is not the one after the receipt"
+            );
+            assert!(
+                seq.0 == 0 || inner.indices.contains_key(&(issuer.clone(), SeqNo(seq.0 - 1))),
+                "{issuer} would have a gap before {seq}"
+            );
             let index = inner.entries.len() as u64;
             assert!(inner.indices.insert((issuer, seq), index).is_none(), "two receipts at one seq");
             inner.entries.push(Bytes::copy_from_slice(receipt.bytes()));

@@ -27,9 +27,14 @@ impl Wait {
     /// What `Prefer` says. A preference that is not ours is none of our business (RFC 7240, section 2), so
     /// anything else means the default.
     pub fn of(headers: &HeaderMap) -> Self {
-        let preferences = headers.get_all(wire::PREFER).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+        let preferences = headers
+            .get_all(wire::PREFER)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
         for preference in preferences {
-            let preference = preference.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().replace('"', "");
+            let preference =
+                preference.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().replace('"', "");
             match preference.as_str() {
                 wire::WAIT_COSIGNED => return Self::Cosigned,
                 wire::WAIT_INTEGRATED => return Self::Integrated,
@@ -43,7 +48,12 @@ impl Wait {
 impl Form {
     /// What `Accept` likes better; text where it likes both the same.
     pub fn of(headers: &HeaderMap) -> Self {
-        let accept: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).collect();
+        let accept: Vec<&str> = headers
+            .get_all(header::ACCEPT)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .collect();
         if weight(&accept, "application", "json") > weight(&accept, "text", "plain") { Self::Json } else { Self::Text }
     }
 }
@@ -57,7 +67,9 @@ fn weight(accept: &[&str], main: &str, sub: &str) -> u16 {
         let specificity = match (range_main, range_sub) {
             ("*", "*") => 1,
             (range_main, "*") if range_main.eq_ignore_ascii_case(main) => 2,
-            (range_main, range_sub) if range_main.eq_ignore_ascii_case(main) && range_sub.eq_ignore_ascii_case(sub) => 3,
+            (range_main, range_sub) if range_main.eq_ignore_ascii_case(main) && range_sub.eq_ignore_ascii_case(sub) => {
+                3
+            }
             _ => continue,
         };
         let quality = parts.find_map(|parameter| parameter.strip_prefix("q=")).map_or(1000, thousandths);

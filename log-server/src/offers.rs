@@ -138,7 +138,8 @@ impl Offers {
     fn take(&mut self, witness: usize, line: &CosignatureLine) -> bool {
         let Some(key) = self.witnesses.get(witness) else { return false };
         let newest_first = self.offers.iter_mut().rev();
-        let Some(offer) = newest_first.into_iter().find(|offer| line.verify(offer.head.note().text(), key).is_ok()) else {
+        let Some(offer) = newest_first.into_iter().find(|offer| line.verify(offer.head.note().text(), key).is_ok())
+        else {
             return false;
         };
         let is_newer = offer.cosignatures.get(&witness).is_none_or(|held| held.timestamp_s() < line.timestamp_s());

@@ -49,9 +49,9 @@ impl Publication {
     pub fn signed(&self, head: &Head) {
         let mut offers = self.lock();
         self.newest.send_replace(Some(Arc::clone(head)));
-        let moved = offers.signed(head.as_ref().clone(), self.started.elapsed());
-        self.publish(&offers, moved);
-        if !moved {
+        if offers.signed(head.as_ref().clone(), self.started.elapsed()) {
+            self.publish(&offers, true);
+        } else {
             self.waiting.notify_one();
         }
     }

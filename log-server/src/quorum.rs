@@ -14,9 +14,14 @@ pub struct Quorum(Rule);
 
 #[derive(Debug)]
 enum Rule {
-    Every { witnesses: usize },
+    Every {
+        witnesses: usize,
+    },
     /// `places[i]` is the place in the policy of the i-th configured witness.
-    Policy { policy: Box<Policy>, places: Vec<Option<usize>> },
+    Policy {
+        policy: Box<Policy>,
+        places: Vec<Option<usize>>,
+    },
 }
 
 /// Why a policy cannot be this log's.
@@ -26,7 +31,9 @@ pub enum QuorumError {
     #[error("the policy does not list this log; add the line `log {0}` to it")]
     OtherLog(Box<VerifierKey>),
     /// Even all configured witnesses together are too few.
-    #[error("all configured witnesses together do not satisfy the policy's quorum; add a [[witness]] section for each of the policy's witnesses")]
+    #[error(
+        "all configured witnesses together do not satisfy the policy's quorum; add a [[witness]] section for each of the policy's witnesses"
+    )]
     NeverMet,
 }
 
@@ -44,7 +51,8 @@ impl Quorum {
         if !policy.logs().iter().any(|listed| listed.vkey == *log) {
             return Err(QuorumError::OtherLog(Box::new(log.clone())));
         }
-        let places = witnesses.iter().map(|key| policy.witnesses().iter().position(|listed| listed.vkey == *key)).collect();
+        let places =
+            witnesses.iter().map(|key| policy.witnesses().iter().position(|listed| listed.vkey == *key)).collect();
         let quorum = Self(Rule::Policy { policy: Box::new(policy), places });
         if quorum.is_met_by(0..witnesses.len()) { Ok(quorum) } else { Err(QuorumError::NeverMet) }
     }

@@ -49,9 +49,9 @@ impl NotTaken {
                 found.kind.as_str()
             ),
             Self::Overloaded => String::from("nothing was taken; send the same receipt again in a second"),
-            Self::Stopping => {
-                String::from("the log is stopping; once it runs again send the same receipt again, it will be a duplicate if it got in")
-            }
+            Self::Stopping => String::from(
+                "the log is stopping; once it runs again send the same receipt again, it will be a duplicate if it got in",
+            ),
         }
     }
 
@@ -60,19 +60,33 @@ impl NotTaken {
         match self {
             Self::Rules(refusal) => match refusal.code {
                 RefusalCode::Malformed => (StatusCode::BAD_REQUEST, "malformed", "These bytes are no receipt"),
-                RefusalCode::BadSignature => (StatusCode::UNAUTHORIZED, "bad-signature", "The signature is not the issuer's"),
-                RefusalCode::UnknownIssuer => (StatusCode::FORBIDDEN, "unknown-issuer", "This issuer is not registered here"),
+                RefusalCode::BadSignature => {
+                    (StatusCode::UNAUTHORIZED, "bad-signature", "The signature is not the issuer's")
+                }
+                RefusalCode::UnknownIssuer => {
+                    (StatusCode::FORBIDDEN, "unknown-issuer", "This issuer is not registered here")
+                }
                 RefusalCode::Fork => (StatusCode::CONFLICT, "fork", "The issuer signed two histories"),
                 RefusalCode::Gap => (StatusCode::CONFLICT, "gap", "Receipts are missing before this one"),
                 RefusalCode::Closed => (StatusCode::CONFLICT, "closed", "The issuer has closed its stream"),
                 RefusalCode::TimeReversed => (StatusCode::CONFLICT, "time-reversed", "The issuer's clock went back"),
-                RefusalCode::FutureDated => (StatusCode::UNPROCESSABLE_ENTITY, "future-dated", "The receipt is dated in the future"),
-                RefusalCode::BadOpen => (StatusCode::UNPROCESSABLE_ENTITY, "bad-open", "A stream opens with one open receipt"),
-                RefusalCode::BadRotation => (StatusCode::UNPROCESSABLE_ENTITY, "bad-rotation", "The key was not handed over properly"),
+                RefusalCode::FutureDated => {
+                    (StatusCode::UNPROCESSABLE_ENTITY, "future-dated", "The receipt is dated in the future")
+                }
+                RefusalCode::BadOpen => {
+                    (StatusCode::UNPROCESSABLE_ENTITY, "bad-open", "A stream opens with one open receipt")
+                }
+                RefusalCode::BadRotation => {
+                    (StatusCode::UNPROCESSABLE_ENTITY, "bad-rotation", "The key was not handed over properly")
+                }
                 // Answered with its proof before it gets here; were it not, it would still be no fault of the submitter's.
                 RefusalCode::Duplicate => (StatusCode::OK, "duplicate", "The log holds this receipt already"),
             },
-            Self::Credential(_) => (StatusCode::UNPROCESSABLE_ENTITY, CODE_CREDENTIAL, "The receipt holds something that looks like a credential"),
+            Self::Credential(_) => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                CODE_CREDENTIAL,
+                "The receipt holds something that looks like a credential",
+            ),
             Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Too much is queued already"),
             Self::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping", "The log is stopping"),
         }
@@ -101,7 +115,9 @@ impl NotTaken {
     /// As the verdict on one receipt of a batch.
     pub fn to_verdict(&self) -> wire::Refused {
         let (expected_seq, expected_prev) = match self {
-            Self::Rules(refusal) => (refusal.expected_seq.map(|seq| seq.0), refusal.expected_prev.map(|prev| prev.to_string())),
+            Self::Rules(refusal) => {
+                (refusal.expected_seq.map(|seq| seq.0), refusal.expected_prev.map(|prev| prev.to_string()))
+            }
             _ => (None, None),
         };
         wire::Refused { code: self.code().to_owned(), detail: self.detail(), expected_seq, expected_prev }
@@ -122,7 +138,13 @@ mod tests {
     use receipt::{CredentialKind, MemberPath, ReceiptId, SeqNo};
 
     fn by_rules(code: RefusalCode) -> NotTaken {
-        NotTaken::Rules(Box::new(Refusal { code, detail: "why".into(), expected_seq: None, expected_prev: None, fork: None }))
+        NotTaken::Rules(Box::new(Refusal {
+            code,
+            detail: "why".into(),
+            expected_seq: None,
+            expected_prev: None,
+            fork: None,
+        }))
     }
 
     #[test]

@@ -115,4 +115,3 @@ impl Registry {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
-

@@ -15,7 +15,9 @@ use note::{Checkpoint, Origin, SignedCheckpoint, VerifierKey};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Restored {
     /// A head of ours covers more than we have.
-    #[error("witness {witness} holds a head of this log of size {seen}, and this store ends at size {own}: it is an older copy, and running it would sign a second history; bring back the newest copy of the store")]
+    #[error(
+        "witness {witness} holds a head of this log of size {seen}, and this store ends at size {own}: it is an older copy, and running it would sign a second history; bring back the newest copy of the store"
+    )]
     Older {
         /// Whose word it is.
         witness: String,
@@ -25,7 +27,9 @@ pub enum Restored {
         own: TreeSize,
     },
     /// A head of ours is over other receipts than we have.
-    #[error("witness {witness} holds a head of this log of size {seen} with another root than this store has there: a second history was signed already; keep both stores and the witness's head, and do not run either")]
+    #[error(
+        "witness {witness} holds a head of this log of size {seen} with another root than this store has there: a second history was signed already; keep both stores and the witness's head, and do not run either"
+    )]
     OtherHistory {
         /// Whose word it is.
         witness: String,
@@ -63,10 +67,14 @@ pub async fn check(
         let name = witness.key.name();
         match answer {
             Ok(None) => tracing::info!(witness = %name, "the witness has cosigned nothing of this log yet"),
-            Err(error) => tracing::warn!(witness = %name, %error, "the witness cannot be asked whether it has seen more of this log than is here"),
+            Err(error) => {
+                tracing::warn!(witness = %name, %error, "the witness cannot be asked whether it has seen more of this log than is here")
+            }
             Ok(Some(bytes)) => match SignedCheckpoint::parse(&bytes).and_then(|head| head.verify(log)) {
                 Ok(head) => compare(name.as_str(), head.checkpoint(), own, size)?,
-                Err(error) => tracing::warn!(witness = %name, %error, "the witness answered with what this log never signed"),
+                Err(error) => {
+                    tracing::warn!(witness = %name, %error, "the witness answered with what this log never signed")
+                }
             },
         }
     }

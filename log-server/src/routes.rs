@@ -7,13 +7,20 @@ mod read_side;
 mod write_side;
 
 use crate::log::Log;
+use crate::ledger::StoreFault;
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use bytes::Bytes;
 use http::StatusCode;
+use service::budget::{CountedBody, Taken};
 use service::{Problem, compression, metrics, problem};
 use std::sync::Arc;
+
+/// Bytes of an answer that are not worth counting: with one on every connection, 256 MiB.
+const SMALL: usize = 256 * 1024;
 
 /// All routes of the log.
 pub fn router(log: Arc<Log>) -> Router {
@@ -47,8 +54,29 @@ fn store_failed(error: &dyn std::fmt::Display) -> Response {
 }
 
 /// Runs a read of the store where it may take its time.
-async fn reading<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Response> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| store_failed(&error))
+async fn reading<T: Send + 'static>(
+    log: &Arc<Log>,
+    read: impl FnOnce(&Log) -> Result<T, StoreFault> + Send + 'static,
+) -> Result<T, Response> {
+    match log.reading(read).await {
+        Some(Ok(read)) => Ok(read),
+        Some(Err(fault)) => Err(store_failed(&fault)),
+        None => Err(store_failed(&"a read ended unexpectedly")),
+    }
+}
+
+/// An answer that may be large: counted while the peer reads it, so that many slow readers of large bundles cannot fill
+/// the memory.
+fn counted(log: &Log, bytes: Bytes) -> Result<Body, Response> {
+    if bytes.len() <= SMALL {
+        return Ok(Body::from(bytes));
+    }
+    let mut taken = Taken::default();
+    if log.answer_bytes.take(&mut taken, bytes.len()) {
+        Ok(Body::new(CountedBody::new(bytes, taken)))
+    } else {
+        Err(problem::overloaded("too many large answers are being read; ask again in a second").into_response())
+    }
 }
 
 /// The path as it stands in the request, without its slash in front: matched byte for byte, so that no two spellings

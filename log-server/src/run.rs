@@ -72,7 +72,12 @@ pub enum RunError {
 ///
 /// # Errors
 /// [`RunError`]; `Ok` after a clean stop.
-pub async fn run<L: Ledger>(setup: Setup<L>, listener: TcpListener, stop: impl Future<Output = ()>, reload: watch::Receiver<u64>) -> Result<(), RunError> {
+pub async fn run<L: Ledger>(
+    setup: Setup<L>,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+    reload: watch::Receiver<u64>,
+) -> Result<(), RunError> {
     let Setup { mut ledger, known, key, issuers, witnesses, quorum, config, clock } = setup;
     service::metrics::install();
     let system = |error: &dyn std::fmt::Display| RunError::System(error.to_string());
@@ -89,10 +94,19 @@ pub async fn run<L: Ledger>(setup: Setup<L>, listener: TcpListener, stop: impl F
     let registry = Arc::new(registry_of(known, shelf.as_ref())?);
     let witness_keys = witnesses.iter().map(|witness| witness.key.clone()).collect();
     let can_be_cosigned = quorum.can_be_met();
-    let publication = Arc::new(Publication::new(Offers::new(config.head_interval(), witness_keys, quorum), config.head_interval()));
+    let publication =
+        Arc::new(Publication::new(Offers::new(config.head_interval(), witness_keys, quorum), config.head_interval()));
     let forks = recall_forks(shelf.as_ref())?;
     let head = Arc::new(head);
-    let mut committer = Committer::new(ledger, Arc::clone(&head), Arc::clone(&registry), Arc::clone(&publication), clock, forks, config.linger());
+    let mut committer = Committer::new(
+        ledger,
+        Arc::clone(&head),
+        Arc::clone(&registry),
+        Arc::clone(&publication),
+        clock,
+        forks,
+        config.linger(),
+    );
     committer.list(&issuers_file::read(&issuers)?)??;
     publication.signed(&head);
 
@@ -108,7 +122,14 @@ pub async fn run<L: Ledger>(setup: Setup<L>, listener: TcpListener, stop: impl F
 
     let mut beside = JoinSet::new();
     for (place, witness) in witnesses.into_iter().enumerate() {
-        beside.spawn(witnesses::follow(place, witness, origin.clone(), http.clone(), Arc::clone(&publication), config.witness_poll()));
+        beside.spawn(witnesses::follow(
+            place,
+            witness,
+            origin.clone(),
+            http.clone(),
+            Arc::clone(&publication),
+            config.witness_poll(),
+        ));
     }
     let ticking = Arc::clone(&publication);
     beside.spawn(async move { ticking.run_ticker().await });
@@ -140,7 +161,9 @@ pub async fn run<L: Ledger>(setup: Setup<L>, listener: TcpListener, stop: impl F
 
     // Fails only if the committer has ended by itself. What was queued before is still committed.
     let _ = tokio::task::spawn_blocking(move || queue.send(Command::Stop)).await;
-    let result = committer_ended.await.unwrap_or_else(|_| Err(StoreFault("the committer ended unexpectedly; see the messages above".to_owned())));
+    let result = committer_ended
+        .await
+        .unwrap_or_else(|_| Err(StoreFault("the committer ended unexpectedly; see the messages above".to_owned())));
     let _ = tokio::task::spawn_blocking(move || thread.join()).await;
     Ok(result?)
 }
@@ -203,8 +226,13 @@ async fn follow_issuers(path: PathBuf, queue: SyncSender<Command>, mut reload: w
 /// # Errors
 /// [`RunError::System`] with the address in it.
 pub async fn bind(address: &str) -> Result<(TcpListener, SocketAddr), RunError> {
-    let failed = |error: std::io::Error| RunError::System(format!("cannot listen on {address}: {error}; choose another with --listen"));
+    let failed = |error: std::io::Error| {
+        RunError::System(format!("cannot listen on {address}: {error}; choose another with --listen"))
+    };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
 }
+
+#[cfg(test)]
+mod tests;

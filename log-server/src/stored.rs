@@ -49,7 +49,8 @@ pub fn open(dir: &Path, key: SigningKey) -> Result<(StoredLedger, Vec<IssuerStat
 impl Ledger for StoredLedger {
     fn commit(&mut self, admitted: &[Admitted]) -> Result<SignedCheckpoint<Verified>, StoreFault> {
         let key = &self.key;
-        let sign = |size, root| sign_checkpoint(&Checkpoint::new(Origin::from(key.name()), size, root), key).map(Sealed::new);
+        let sign =
+            |size, root| sign_checkpoint(&Checkpoint::new(Origin::from(key.name()), size, root), key).map(Sealed::new);
         Ok(self.store.commit(admitted, sign)?.head)
     }
 

@@ -30,7 +30,14 @@ pub fn client(deadline: Duration) -> Result<BoundedClient, FetchError> {
 }
 
 /// Keeps asking the witness at `place`. Runs until it is dropped.
-pub async fn follow(place: usize, witness: Witness, origin: Origin, http: BoundedClient, publication: Arc<Publication>, poll: Duration) {
+pub async fn follow(
+    place: usize,
+    witness: Witness,
+    origin: Origin,
+    http: BoundedClient,
+    publication: Arc<Publication>,
+    poll: Duration,
+) {
     let client = WitnessClient::new(witness.url.clone(), http);
     let name = witness.key.name().clone();
     let mut offers = publication.follow();
@@ -46,7 +53,8 @@ pub async fn follow(place: usize, witness: Witness, origin: Origin, http: Bounde
                     failures = 0;
                 }
                 Err(error) => {
-                    metrics::counter!("counterfoil_log_witness_failures_total", "witness" => name.to_string()).increment(1);
+                    metrics::counter!("counterfoil_log_witness_failures_total", "witness" => name.to_string())
+                        .increment(1);
                     if failures == 0 {
                         tracing::warn!(witness = %name, %error, "the witness does not answer; its cosignatures are missing until it does");
                     }
@@ -59,7 +67,11 @@ pub async fn follow(place: usize, witness: Witness, origin: Origin, http: Bounde
             tokio::time::sleep(RETRY.saturating_mul(1 << failures.min(10)).min(LONGEST_RETRY)).await;
             continue;
         }
-        let wait = if publication.is_cosigned_by(place) || publication.served().is_none() { poll } else { RETRY.saturating_mul(4) };
+        let wait = if publication.is_cosigned_by(place) || publication.served().is_none() {
+            poll
+        } else {
+            RETRY.saturating_mul(4)
+        };
         tokio::select! {
             _ = offers.changed() => {}
             () = tokio::time::sleep(wait) => {}
@@ -68,7 +80,12 @@ pub async fn follow(place: usize, witness: Witness, origin: Origin, http: Bounde
 }
 
 /// One round: nudge, and where that did not bring a cosignature of the head on offer, the monitoring path.
-async fn ask(client: &WitnessClient, place: usize, origin: &Origin, publication: &Publication) -> Result<(), FetchError> {
+async fn ask(
+    client: &WitnessClient,
+    place: usize,
+    origin: &Origin,
+    publication: &Publication,
+) -> Result<(), FetchError> {
     // A quiet log wants fresh timestamps, which the witness makes by itself: no nudge is needed for them.
     let quiet = publication.is_cosigned_by(place);
     let nudged = if quiet { Ok(()) } else { client.nudge(origin).await.map(|lines| take(publication, place, &lines)) };

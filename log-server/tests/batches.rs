@@ -22,8 +22,14 @@ async fn every_receipt_of_a_batch_gets_its_verdict_in_order_and_its_proof() {
     let verdicts = log.batch(&receipts.iter().map(Receipt::bytes).collect::<Vec<_>>()).await;
     assert_eq!(verdicts.len(), receipts.len());
     for (seq, (verdict, receipt)) in verdicts.iter().zip(&receipts).enumerate() {
-        assert_eq!((verdict["status"].as_str(), verdict["index"].as_u64(), verdict["seq"].as_u64()), (Some("ok"), Some(seq as u64), Some(seq as u64)));
-        assert_eq!((verdict["issuer"].as_str(), verdict["id"].as_str()), (Some("gate.example/a"), Some(receipt.id().to_string().as_str())));
+        assert_eq!(
+            (verdict["status"].as_str(), verdict["index"].as_u64(), verdict["seq"].as_u64()),
+            (Some("ok"), Some(seq as u64), Some(seq as u64))
+        );
+        assert_eq!(
+            (verdict["issuer"].as_str(), verdict["id"].as_str()),
+            (Some("gate.example/a"), Some(receipt.id().to_string().as_str()))
+        );
         verify(receipt, verdict["proof"].as_str().unwrap());
     }
     let again = log.batch(&receipts.iter().map(Receipt::bytes).take(3).collect::<Vec<_>>()).await;
@@ -42,13 +48,20 @@ async fn a_refusal_stops_its_issuer_in_the_batch_and_nobody_else() {
     let (a0, a1, a2, a3) = (a.open(), a.next(), a.next(), a.next());
     let (b0, b1) = (b.open(), b.next());
     let (s0, s1) = (stranger.open(), stranger.next());
-    let batch = [a0.bytes(), b"nonsense", s0.bytes(), a2.bytes(), b0.bytes(), a1.bytes(), s1.bytes(), b1.bytes(), a3.bytes()];
+    let batch =
+        [a0.bytes(), b"nonsense", s0.bytes(), a2.bytes(), b0.bytes(), a1.bytes(), s1.bytes(), b1.bytes(), a3.bytes()];
     let verdicts = log.batch(&batch).await;
-    assert_eq!(statuses(&verdicts), ["ok", "refused", "refused", "refused", "ok", "skipped", "skipped", "ok", "skipped"]);
+    assert_eq!(
+        statuses(&verdicts),
+        ["ok", "refused", "refused", "refused", "ok", "skipped", "skipped", "ok", "skipped"]
+    );
     assert_eq!((verdicts[3]["code"].as_str(), verdicts[3]["expected_seq"].as_u64()), (Some("gap"), Some(1)));
     assert_eq!(verdicts[3]["expected_prev"], a0.id().to_string());
     assert_eq!(verdicts[1]["code"], "malformed");
-    assert_eq!((verdicts[2]["code"].as_str(), verdicts[6]["code"].as_str()), (Some("unknown-issuer"), Some("unknown-issuer")));
+    assert_eq!(
+        (verdicts[2]["code"].as_str(), verdicts[6]["code"].as_str()),
+        (Some("unknown-issuer"), Some("unknown-issuer"))
+    );
     assert!(verdicts[5]["detail"].as_str().is_some_and(|detail| detail.contains("gap")));
     let rest = log.batch(&[a1.bytes(), a2.bytes(), a3.bytes()]).await;
     assert_eq!(statuses(&rest), ["ok"; 3]);
@@ -89,7 +102,8 @@ async fn sixteen_submitters_of_one_issuer_get_one_verdict_each_and_the_stream_is
     let mut gate = Gate::new("gate.example/a");
     let place = Place::new(&[&gate]);
     let log = Arc::new(place.run().await);
-    let receipts: Arc<Vec<Receipt>> = Arc::new((0..RECEIPTS).map(|seq| if seq == 0 { gate.open() } else { gate.next() }).collect());
+    let receipts: Arc<Vec<Receipt>> =
+        Arc::new((0..RECEIPTS).map(|seq| if seq == 0 { gate.open() } else { gate.next() }).collect());
     // Each submitter sends all receipts it has not seen in the log yet, from wherever the log says to go on.
     let mut tasks = Vec::new();
     for _ in 0..SUBMITTERS {
@@ -103,7 +117,11 @@ async fn sixteen_submitters_of_one_issuer_get_one_verdict_each_and_the_stream_is
                 match answer.status {
                     200 => {
                         verify(&receipts[seq as usize], &answer.text());
-                        assert_eq!(index_of(&answer.text()).0, seq, "the only issuer's receipts are the log's, in order");
+                        assert_eq!(
+                            index_of(&answer.text()).0,
+                            seq,
+                            "the only issuer's receipts are the log's, in order"
+                        );
                         seq += 1;
                     }
                     409 => seq = answer.json()["expected_seq"].as_u64().unwrap(),
@@ -127,7 +145,10 @@ async fn the_same_receipts_sent_by_many_at_once_are_in_the_log_once() {
     let mut gates: Vec<Gate> = (0..8).map(|number| Gate::new(&format!("gate.example/{number}"))).collect();
     let place = Place::new(&gates.iter().collect::<Vec<_>>());
     let log = Arc::new(place.run().await);
-    let batches: Vec<Vec<Receipt>> = gates.iter_mut().map(|gate| std::iter::once(gate.open()).chain((0..49).map(|_| gate.next())).collect()).collect();
+    let batches: Vec<Vec<Receipt>> = gates
+        .iter_mut()
+        .map(|gate| std::iter::once(gate.open()).chain((0..49).map(|_| gate.next())).collect())
+        .collect();
     let batches = Arc::new(batches);
     let mut tasks = Vec::new();
     for sender in 0..16 {
@@ -135,7 +156,10 @@ async fn the_same_receipts_sent_by_many_at_once_are_in_the_log_once() {
         tasks.push(tokio::spawn(async move {
             let batch = &batches[sender % batches.len()];
             let verdicts = log.batch(&batch.iter().map(Receipt::bytes).collect::<Vec<_>>()).await;
-            assert!(verdicts.iter().all(|verdict| matches!(verdict["status"].as_str(), Some("ok" | "duplicate"))), "{verdicts:?}");
+            assert!(
+                verdicts.iter().all(|verdict| matches!(verdict["status"].as_str(), Some("ok" | "duplicate"))),
+                "{verdicts:?}"
+            );
             verdicts.iter().filter(|verdict| verdict["status"] == "ok").count()
         }));
     }
@@ -144,6 +168,11 @@ async fn the_same_receipts_sent_by_many_at_once_are_in_the_log_once() {
         appended += task.await.unwrap();
     }
     assert_eq!(appended, 8 * 50);
-    let total: u64 = log.get("/v1/issuers").await.json()["issuers"].as_array().unwrap().iter().map(|issuer| issuer["next_seq"].as_u64().unwrap()).sum();
+    let total: u64 = log.get("/v1/issuers").await.json()["issuers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|issuer| issuer["next_seq"].as_u64().unwrap())
+        .sum();
     assert_eq!(total, 8 * 50);
 }

@@ -3,7 +3,9 @@
 
 mod stand;
 
-use merkle::{HashSource, MemoryTree, PageId, ResourcePath, TileId, TileSet, TreeSize, leaf_hash, prove_consistency, root_of};
+use merkle::{
+    HashSource, MemoryTree, PageId, ResourcePath, TileId, TileSet, TreeSize, leaf_hash, prove_consistency, root_of,
+};
 use note::{Checkpoint, SignedCheckpoint};
 use receipt::Receipt;
 use stand::{Gate, Place, Running, log_key};

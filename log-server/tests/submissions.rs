@@ -11,7 +11,12 @@ use stand::{Answer, Gate, NOW, Place, Running, index_of, key, verify};
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
 
 async fn size(log: &Running) -> u64 {
-    log.get("/v1/issuers").await.json()["issuers"].as_array().unwrap().iter().map(|issuer| issuer["next_seq"].as_u64().unwrap()).sum()
+    log.get("/v1/issuers").await.json()["issuers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|issuer| issuer["next_seq"].as_u64().unwrap())
+        .sum()
 }
 
 fn assert_refused(answer: &Answer, status: u16, code: &str) {
@@ -49,7 +54,10 @@ async fn json_is_answered_to_who_asks_for_it() {
     let receipt = gate.open();
     let answer = log.post("/v1/receipts", &[("accept", "application/json")], receipt.bytes()).await;
     let json = answer.json();
-    assert_eq!((json["index"].as_u64(), json["issuer"].as_str(), json["seq"].as_u64()), (Some(0), Some("gate.example/a"), Some(0)));
+    assert_eq!(
+        (json["index"].as_u64(), json["issuer"].as_str(), json["seq"].as_u64()),
+        (Some(0), Some("gate.example/a"), Some(0))
+    );
     assert_eq!(json["id"], receipt.id().to_string());
     verify(&receipt, json["proof"].as_str().unwrap());
 }
@@ -172,7 +180,8 @@ async fn a_fork_is_409_and_both_receipts_are_kept_as_evidence_once() {
 
     let page = log.get("/v1/evidence/0").await;
     assert_eq!(page.header("content-type"), Some("application/x-ndjson"));
-    let documents: Vec<IssuerForkEvidence> = page.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let documents: Vec<IssuerForkEvidence> =
+        page.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(documents.len(), 2);
     for document in documents {
         assert_eq!(document.check().unwrap().key, gate.vkey());
@@ -226,7 +235,8 @@ async fn a_stream_opens_once_and_with_the_registered_key() {
     let place = Place::new(&[&gate]);
     let log = place.run().await;
     assert_refused(&log.submit(&gate.aside(HEARTBEAT, NOW)).await, 422, "bad-open");
-    let other_vkey = format!(r#"{{"type":"open","vkey":"{}"}}"#, key("gate.example/a", KeyKind::Ed25519, 99).verifier());
+    let other_vkey =
+        format!(r#"{{"type":"open","vkey":"{}"}}"#, key("gate.example/a", KeyKind::Ed25519, 99).verifier());
     assert_refused(&log.submit(&gate.aside(&other_vkey, NOW)).await, 422, "bad-open");
     let open = gate.open();
     log.take(&open).await;
@@ -249,7 +259,8 @@ async fn a_rotation_hands_over_to_a_new_key_that_signed_it_too() {
         issued_at: UnixMillis(NOW),
         body: format!(r#"{{"type":"rotate","vkey":"{}"}}"#, vkey.verifier()),
     };
-    let to_itself = gate.chain.clone().rotate(UnixMillis(NOW), &gate.key, &gate.key).map(|receipt| receipt.bytes().to_vec());
+    let to_itself =
+        gate.chain.clone().rotate(UnixMillis(NOW), &gate.key, &gate.key).map(|receipt| receipt.bytes().to_vec());
     if let Ok(to_itself) = to_itself {
         let answer = log.post("/v1/receipts", &[], &to_itself).await;
         assert!(matches!(answer.status, 400 | 401 | 422), "{}", answer.text());
@@ -277,13 +288,18 @@ async fn something_credential_shaped_is_422_and_named_but_never_echoed() {
     let log = place.run().await;
     log.take(&gate.open()).await;
     let secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
-    let body = format!(r#"{{"type":"decision","request_id":"r","decision":"allow","authenticated":true,"executes":"gate","args":{{"header":"{secret}"}}}}"#);
+    let body = format!(
+        r#"{{"type":"decision","request_id":"r","decision":"allow","authenticated":true,"executes":"gate","args":{{"header":"{secret}"}}}}"#
+    );
     let answer = log.submit(&gate.aside(&body, NOW)).await;
     assert_refused(&answer, 422, CODE_CREDENTIAL);
     assert!(answer.json()["member"].as_str().unwrap().contains("header"), "{}", answer.text());
     assert!(!answer.text().contains(secret));
     let verdicts = log.batch(&[gate.aside(&body, NOW).bytes()]).await;
-    assert_eq!((verdicts[0]["status"].as_str(), verdicts[0]["code"].as_str()), (Some("refused"), Some(CODE_CREDENTIAL)));
+    assert_eq!(
+        (verdicts[0]["status"].as_str(), verdicts[0]["code"].as_str()),
+        (Some("refused"), Some(CODE_CREDENTIAL))
+    );
     assert_eq!(size(&log).await, 1);
 }
 
@@ -307,7 +323,8 @@ async fn receipts_are_found_by_issuer_and_seq_and_by_id() {
         log.take(receipt).await;
     }
     for (seq, receipt) in receipts.iter().enumerate() {
-        let paths = [format!("/v1/issuers/gate.example%2Fsupport-1/receipts/{seq}"), format!("/v1/receipts/{}", receipt.id())];
+        let paths =
+            [format!("/v1/issuers/gate.example%2Fsupport-1/receipts/{seq}"), format!("/v1/receipts/{}", receipt.id())];
         for path in paths {
             let found = log.get(&path).await;
             assert_eq!(found.status, 200, "{path}: {}", found.text());
@@ -333,8 +350,14 @@ async fn receipts_are_found_by_issuer_and_seq_and_by_id() {
     let issuer = log.get("/v1/issuers/gate.example%2Fsupport-1").await.json();
     assert_eq!(issuer["vkey"], gate.vkey().to_string());
     assert_eq!(issuer["head"], receipts[2].id().to_string());
-    assert_eq!((issuer["next_seq"].as_u64(), issuer["first_index"].as_u64(), issuer["last_index"].as_u64()), (Some(3), Some(0), Some(2)));
-    assert_eq!((issuer["last_issued_at"].as_u64(), issuer["closed"].as_bool(), issuer["listed"].as_bool()), (Some(NOW), Some(false), Some(true)));
+    assert_eq!(
+        (issuer["next_seq"].as_u64(), issuer["first_index"].as_u64(), issuer["last_index"].as_u64()),
+        (Some(3), Some(0), Some(2))
+    );
+    assert_eq!(
+        (issuer["last_issued_at"].as_u64(), issuer["closed"].as_bool(), issuer["listed"].as_bool()),
+        (Some(NOW), Some(false), Some(true))
+    );
 }
 
 #[tokio::test]

@@ -1,1 +1,2 @@
-//! End-to-end tests: real processes, real sockets, real disks.
+//! Nothing but a home for the end-to-end tests (`tests/`) and the bench (`benches/`), which run the program in
+//! `src/bin` as processes of their own.

@@ -35,6 +35,9 @@ pub(crate) struct Init {
     /// The witness's name, as it stands before its cosignatures; best a URL without a scheme.
     #[arg(long, value_name = "N")]
     pub(crate) name: String,
+    /// The address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7380")]
+    pub(crate) listen: SocketAddr,
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -17,6 +17,7 @@ use note::{KeyKind, KeyName, NameError};
 use serde::Serialize;
 use service::keys::{KeyFileError, new_signing_key, write_new_signing_key};
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The journal's directory below the state directory.
@@ -60,8 +61,8 @@ pub(crate) enum InitError {
     State(#[from] Broken),
 }
 
-/// Makes the witness named `name` in `dir`, which must not exist.
-pub(crate) fn initialise(dir: &Path, name: &str) -> Result<NewWitness, InitError> {
+/// Makes the witness named `name`, to listen on `listen`, in `dir`, which must not exist.
+pub(crate) fn initialise(dir: &Path, name: &str, listen: SocketAddr) -> Result<NewWitness, InitError> {
     let name = KeyName::new(name)?;
     let witness = new_signing_key(name.clone(), KeyKind::CosignatureV1)?;
     let journal = new_signing_key(journal_name(&name)?, KeyKind::Ed25519)?;
@@ -89,7 +90,7 @@ pub(crate) fn initialise(dir: &Path, name: &str) -> Result<NewWitness, InitError
     Journal::create(&state.join(JOURNAL))?;
     Evidence::open(&state)?;
     let config = unfinished.join("config.toml");
-    std::fs::write(&config, configuration(&name)).map_err(system(&config))?;
+    std::fs::write(&config, configuration(&name, listen)).map_err(system(&config))?;
     for path in [&state, &unfinished] {
         sync_dir(path).map_err(system(path))?;
     }
@@ -103,10 +104,10 @@ pub(crate) fn initialise(dir: &Path, name: &str) -> Result<NewWitness, InitError
     })
 }
 
-fn configuration(name: &KeyName) -> String {
+fn configuration(name: &KeyName, listen: SocketAddr) -> String {
     format!(
         "# The witness {name}. Every key can also be set by COUNTERFOIL_<KEY> in the environment, and by a flag.\n\
-         listen = \"127.0.0.1:7380\"\n\
+         listen = \"{listen}\"\n\
          witness_key = \"witness.key\"\n\
          journal_key = \"journal.key\"\n\
          state = \"state\"\n\

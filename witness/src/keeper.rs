@@ -142,7 +142,7 @@ impl Keeper {
             Ok(offer) => self.judge(time_ms, offer)?,
             Err(trouble) => not_cosigned(Outcome::Unreachable, None, Some(trouble)),
         };
-        count(&self.log, sighting.outcome);
+        self.measure(sighting.outcome);
         let trouble = sighting.trouble.clone();
         self.last = Some(LastFetch {
             time: time_ms,
@@ -287,6 +287,18 @@ impl Keeper {
         Ok((Sighting { evidence: Some(number), ..sighting }, answer))
     }
 
+    fn measure(&self, outcome: Outcome) {
+        let log = self.log.vkey.name().to_string();
+        metrics::counter!("counterfoil_witness_fetches_total", "log" => log.clone(), "outcome" => outcome.as_str())
+            .increment(1);
+        metrics::gauge!("counterfoil_witness_forked", "log" => log.clone()).set(u8::from(self.forked.is_some()));
+        if let Some(held) = &self.held {
+            let size = held.checkpoint().checkpoint().size;
+            metrics::gauge!("counterfoil_witness_held_size", "log" => log.clone()).set(size.0 as f64);
+            metrics::gauge!("counterfoil_witness_cosigned_at_seconds", "log" => log).set(held.timestamp_s() as f64);
+        }
+    }
+
     fn refusal(&self) -> Option<Trouble> {
         let number = self.forked?;
         let sentence = format!(
@@ -317,8 +329,4 @@ fn signature_fault(error: &CheckpointError) -> &'static str {
         CheckpointError::BadSignature => "bad-signature",
         CheckpointError::WrongKeyKind => "wrong-key",
     }
-}
-
-fn count(log: &WatchedLog, outcome: Outcome) {
-    metrics::counter!("counterfoil_witness_fetches_total", "log" => log.vkey.name().to_string(), "outcome" => outcome.as_str()).increment(1);
 }

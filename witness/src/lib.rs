@@ -81,7 +81,7 @@ fn usage(reason: impl Display) -> Failure {
 }
 
 fn run_init(init: &arguments::Init) -> Result<ExitStatus, Failure> {
-    let made = initialise::initialise(&init.dir, &init.name).map_err(|error| match error {
+    let made = initialise::initialise(&init.dir, &init.name, init.listen).map_err(|error| match error {
         initialise::InitError::Name(_) => usage(error),
         _ => failed(error),
     })?;

@@ -77,7 +77,7 @@ pub fn router(desk: Arc<Desk>) -> Router {
 }
 
 async fn checkpoint(State(desk): State<Arc<Desk>>, Path(log): Path<String>) -> Result<Response, Problem> {
-    let view = desk.log(&log)?.view();
+    let view = desk.log(&log).ok_or_else(unknown_log)?.view();
     match &view.cosigned {
         Some(cosigned) => Ok(answer(TEXT, NEVER_STORED, cosigned.clone())),
         None => Err(Problem::new(
@@ -95,7 +95,7 @@ async fn nudge(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let log = Arc::clone(desk.log(&log)?);
+    let log = Arc::clone(desk.log(&log).ok_or_else(unknown_log)?);
     // A nudge carries nothing: a witness takes heads from the log itself only.
     service::body::read(&headers, body, 0).await?;
     match log.nudge().await {
@@ -153,12 +153,18 @@ async fn status(State(desk): State<Arc<Desk>>) -> Response {
 }
 
 impl Desk {
-    fn log(&self, hash: &str) -> Result<&Arc<Post>, Problem> {
-        let place = self.by_hash.get(hash).copied();
-        place.and_then(|place| self.logs.get(place)).ok_or_else(|| {
-            Problem::new(StatusCode::NOT_FOUND, "unknown-log", "This witness does not watch this log", "the path is the lowercase hex of the SHA-256 of the log's origin; the witness's operator chooses its logs")
-        })
+    fn log(&self, hash: &str) -> Option<&Arc<Post>> {
+        self.logs.get(*self.by_hash.get(hash)?)
     }
+}
+
+fn unknown_log() -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "unknown-log",
+        "This witness does not watch this log",
+        "the path is the lowercase hex of the SHA-256 of the log's origin; the witness's operator chooses its logs",
+    )
 }
 
 /// Which outcome is answered how, all of them.

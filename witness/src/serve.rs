@@ -73,10 +73,11 @@ impl Witness {
             return Err(StartError::JournalKey { witness: key.name().clone(), found: journal_key.name().clone() });
         }
         let state = settings.resolve(&settings.values.state);
-        let journal = Arc::new(Journal::open(&state.join(JOURNAL), journal_key)?);
-        let evidence = Arc::new(Evidence::open(&state)?);
         let witness = key.verifier();
-        let shared = Shared { key: Arc::new(key), journal: Arc::clone(&journal), evidence: Arc::clone(&evidence) };
+        let key = Arc::new(key);
+        let journal = Arc::new(Journal::open(&state.join(JOURNAL), journal_key, Arc::clone(&key))?);
+        let evidence = Arc::new(Evidence::open(&state)?);
+        let shared = Shared { key, journal: Arc::clone(&journal), evidence: Arc::clone(&evidence) };
         let fetch_deadline = Duration::from_millis(settings.values.fetch_deadline_ms);
         let http =
             BoundedClient::new(Timeouts { connect: CONNECT_DEADLINE.min(fetch_deadline), total: fetch_deadline })?;
@@ -90,7 +91,7 @@ impl Witness {
         }
         let logs = watches.iter().map(Watch::post).collect();
         let desk = Desk { witness, journal: journal.reader(), evidence, logs, by_hash, clock };
-        Ok(Witness { desk: Arc::new(desk), watches, limits: settings.values.limits.clone() })
+        Ok(Witness { desk: Arc::new(desk), watches, limits: settings.values.limits })
     }
 
     /// Watches and answers on `listener` until `stop`, which this also cancels when the witness itself fails.

@@ -4,7 +4,8 @@
 //! durable (`keeper`) nor when a fetch is due (`schedule`).
 
 use crate::clock::Clock;
-use crate::fetch::{Trouble, fetch};
+use crate::fetch::fetch;
+use crate::journal::line::Outcome;
 use crate::keeper::{Answer, Broken, Keeper};
 use crate::schedule::{Pace, Schedule};
 use crate::view::LogView;
@@ -15,8 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Nudges that wait for one log at once. Its own log sends one at a time, operators a few; more are told to come
-/// back.
+/// Nudges that wait for the next fetch of one log, and as many more in the queue behind them. Its own log sends one at a
+/// time, operators a few; more are told to come back.
 const MAX_NUDGES: usize = 64;
 
 /// The HTTP side's end of a watched log.
@@ -29,7 +30,7 @@ pub struct Post {
 /// Why a nudge was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NudgeRefusal {
-    /// [`MAX_NUDGES`] wait already.
+    /// As many as can wait do already.
     TooMany,
     /// The witness is stopping.
     Stopping,
@@ -116,10 +117,11 @@ impl Watch {
                 fetched = fetch(&self.client, self.keeper.log(), self.keeper.held_size(), self.fetch_deadline) => fetched,
             };
             self.schedule.end(fetched.is_ok());
-            log_trouble(self.keeper.log().name().as_str(), fetched.as_ref().err());
             let answer;
             (self, answer) = self.at_the_disk(move |keeper| keeper.consider(time, fetched)).await?;
+            let before = self.post.view().status.last.as_ref().map(|last| last.outcome);
             self.post.show(self.keeper.view());
+            log_change(self.keeper.log().name().as_str(), before, &answer);
             for nudge in waiting.drain(..) {
                 // Whoever nudged may have gone away.
                 let _ = nudge.send(answer.clone());
@@ -157,8 +159,14 @@ async fn sleep_for(duration: Option<Duration>) {
     }
 }
 
-fn log_trouble(origin: &str, trouble: Option<&Trouble>) {
-    if let Some(trouble) = trouble {
-        tracing::warn!(log = origin, code = trouble.code, "fetch failed: {}", trouble.sentence);
+/// A line when things turn, not one a fetch: the journal has every fetch.
+fn log_change(origin: &str, before: Option<Outcome>, answer: &Answer) {
+    let was_well = matches!(before, Some(Outcome::Cosigned | Outcome::Unchanged));
+    match answer {
+        Answer::Cosigned { .. } if !was_well => tracing::info!(log = origin, "cosigned"),
+        Answer::NotCosigned { outcome, detail } if before != Some(*outcome) => {
+            tracing::warn!(log = origin, outcome = outcome.as_str(), "not cosigned: {detail}");
+        }
+        Answer::Cosigned { .. } | Answer::NotCosigned { .. } => {}
     }
 }

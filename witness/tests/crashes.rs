@@ -37,11 +37,11 @@ impl Disk {
     }
 
     fn shared(&self) -> Shared {
-        let key = self.witness();
+        let key = Arc::new(self.witness());
         let journal = SigningKey::from_seed(journal_name(key.name()).unwrap(), KeyKind::Ed25519, [6; 32]);
         Shared {
-            key: Arc::new(key),
-            journal: Arc::new(Journal::open(&self.dir.path().join("journal"), journal).unwrap()),
+            journal: Arc::new(Journal::open(&self.dir.path().join("journal"), journal, Arc::clone(&key)).unwrap()),
+            key,
             evidence: Arc::new(Evidence::open(self.dir.path()).unwrap()),
         }
     }

@@ -1,5 +1,6 @@
 //! The command line of `counterfoil`.
 
+use crate::demo::DemoArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use receipt::{IssuerName, ReceiptId};
 use service::config::Flags;
@@ -48,6 +49,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Start a log, three witnesses, a gate and an auditor on this machine, and show what they find
+    Demo(DemoArgs),
     /// Make a private key; prints its vkey
     Keygen(Keygen),
     /// Sign bodies as receipts, one JSON object a line, and send them to the log
@@ -197,7 +200,9 @@ pub(crate) enum Outbox {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "May be asked while another process uses the outbox.\n\nExample: counterfoil outbox status --outbox outbox --json")]
+#[command(
+    after_help = "May be asked while another process uses the outbox.\n\nExample: counterfoil outbox status --outbox outbox --json"
+)]
 pub(crate) struct OutboxStatus {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -206,7 +211,9 @@ pub(crate) struct OutboxStatus {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Needs no key: what is in the outbox is signed.\n\nExample: counterfoil outbox flush --outbox outbox")]
+#[command(
+    after_help = "Needs no key: what is in the outbox is signed.\n\nExample: counterfoil outbox flush --outbox outbox"
+)]
 pub(crate) struct OutboxFlush {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -217,7 +224,9 @@ pub(crate) struct OutboxFlush {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Exits 1 if something is wrong, 2 if receipts have no proof yet.\n\nExample: counterfoil outbox verify --outbox outbox")]
+#[command(
+    after_help = "Exits 1 if something is wrong, 2 if receipts have no proof yet.\n\nExample: counterfoil outbox verify --outbox outbox"
+)]
 pub(crate) struct OutboxVerify {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -281,6 +290,17 @@ pub(crate) struct FetchProof {
     pub(crate) out: PathBuf,
 }
 
+impl Outbox {
+    pub(crate) fn common(&self) -> &Common {
+        match self {
+            Self::Status(arguments) => &arguments.common,
+            Self::Flush(arguments) => &arguments.common,
+            Self::Verify(arguments) => &arguments.common,
+            Self::Proofs(arguments) => &arguments.common,
+        }
+    }
+}
+
 impl ToLog {
     /// As configuration.
     pub(crate) fn set_in(&self, flags: Flags) -> Flags {
@@ -334,10 +354,19 @@ mod tests {
     #[test]
     fn a_receipt_is_named_by_its_id_or_by_issuer_and_seq() {
         let id = "ab".repeat(32);
-        let parse = |words: &[&str]| Arguments::try_parse_from(["counterfoil", "fetch-proof", "--out", "o"].iter().chain(words));
+        let parse = |words: &[&str]| {
+            Arguments::try_parse_from(["counterfoil", "fetch-proof", "--out", "o"].iter().chain(words))
+        };
         assert!(parse(&["--receipt", &id]).is_ok());
         assert!(parse(&["--issuer", "a", "--seq", "0"]).is_ok());
-        for words in [&[][..], &["--issuer", "a"], &["--seq", "1"], &["--receipt", "ab"], &["--receipt", &id, "--seq", "1"], &["--issuer", "a", "--seq", "01"]] {
+        for words in [
+            &[][..],
+            &["--issuer", "a"],
+            &["--seq", "1"],
+            &["--receipt", "ab"],
+            &["--receipt", &id, "--seq", "1"],
+            &["--issuer", "a", "--seq", "01"],
+        ] {
             assert!(parse(words).is_err(), "{words:?}");
         }
     }

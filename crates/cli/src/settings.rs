@@ -56,7 +56,8 @@ impl Settings {
 
     /// A client of the log.
     pub(crate) fn log(&self) -> Result<LogClient, Failure> {
-        let base = self.log_url()?.ok_or_else(|| missing("the log's address", "--log", "log", "http://127.0.0.1:8080"))?;
+        let base =
+            self.log_url()?.ok_or_else(|| missing("the log's address", "--log", "log", "http://127.0.0.1:8080"))?;
         self.log_at(base)
     }
 
@@ -64,7 +65,9 @@ impl Settings {
     pub(crate) fn log_key_if_any(&self) -> Result<Option<VerifierKey>, Failure> {
         let parse = |text: &str| match text.parse::<VerifierKey>() {
             Ok(key) if key.kind() == KeyKind::Ed25519 => Ok(key),
-            Ok(_) => Err(Failure::usage("the vkey given as the log's is a witness's; copy the one that `counterfoil-log init` printed")),
+            Ok(_) => Err(Failure::usage(
+                "the vkey given as the log's is a witness's; copy the one that `counterfoil-log init` printed",
+            )),
             Err(error) => Err(Failure::usage(format!("the log's vkey: {error}"))),
         };
         self.0.values.log_key.as_deref().map(parse).transpose()
@@ -72,18 +75,25 @@ impl Settings {
 
     /// The log's vkey.
     pub(crate) fn log_key(&self) -> Result<VerifierKey, Failure> {
-        self.log_key_if_any()?.ok_or_else(|| missing("the log's vkey", "--log-key", "log_key", "log.example/agents+1b2c3d4e+AX…"))
+        self.log_key_if_any()?
+            .ok_or_else(|| missing("the log's vkey", "--log-key", "log_key", "log.example/agents+1b2c3d4e+AX…"))
     }
 
     /// The issuer's private key.
     pub(crate) fn key(&self) -> Result<SigningKey, Failure> {
-        let path = self.0.values.key.as_ref().ok_or_else(|| missing("the issuer's key file", "--key", "key", "gate.key"))?;
+        let path =
+            self.0.values.key.as_ref().ok_or_else(|| missing("the issuer's key file", "--key", "key", "gate.key"))?;
         Ok(service::keys::read_signing_key(&self.0.resolve(path), KeyKind::Ed25519)?)
     }
 
     /// The outbox's directory.
     pub(crate) fn outbox(&self) -> Result<PathBuf, Failure> {
-        let path = self.0.values.outbox.as_ref().ok_or_else(|| missing("the outbox's directory", "--outbox", "outbox", "outbox"))?;
+        let path = self
+            .0
+            .values
+            .outbox
+            .as_ref()
+            .ok_or_else(|| missing("the outbox's directory", "--outbox", "outbox", "outbox"))?;
         Ok(self.0.resolve(path))
     }
 
@@ -105,11 +115,14 @@ impl Settings {
 }
 
 fn read_policy(path: &Path) -> Result<Policy, Failure> {
-    let octets = std::fs::read(path).map_err(|error| Failure::unreadable(format!("cannot read the policy {}: {error}", path.display())))?;
+    let octets = std::fs::read(path)
+        .map_err(|error| Failure::unreadable(format!("cannot read the policy {}: {error}", path.display())))?;
     Policy::parse(&octets).map_err(|error| Failure::unreadable(format!("{}: {error}", path.display())))
 }
 
 fn missing(what: &str, flag: &str, key: &str, example: &str) -> Failure {
     let variable = key.to_uppercase();
-    Failure::usage(format!("{what} is not set; give {flag} {example}, or set COUNTERFOIL_{variable}, or {key} in the file given by --config"))
+    Failure::usage(format!(
+        "{what} is not set; give {flag} {example}, or set COUNTERFOIL_{variable}, or {key} in the file given by --config"
+    ))
 }

@@ -222,7 +222,7 @@ impl Outbox {
     /// # Errors
     /// [`OutboxError`].
     pub fn receipt(&self, seq: SeqNo) -> Result<Option<Receipt>, OutboxError> {
-        self.working()?.receipt(seq)
+        receipt(&self.working()?.store, seq)
     }
 
     /// The receipt at `seq` with its proof; `None` where it is not acknowledged.
@@ -230,11 +230,7 @@ impl Outbox {
     /// # Errors
     /// [`OutboxError`].
     pub fn kept(&self, seq: SeqNo) -> Result<Option<Kept>, OutboxError> {
-        let inner = self.working()?;
-        let (Some(receipt), Some(acknowledged)) = (inner.receipt(seq)?, inner.store.proof(seq.0)?) else {
-            return Ok(None);
-        };
-        Ok(Some(Kept { receipt, index: LeafIndex(acknowledged.index), proof: acknowledged.proof }))
+        kept(&self.working()?.store, seq)
     }
 
     /// The receipts that are not acknowledged, oldest first, as they are when each is asked for.
@@ -370,18 +366,6 @@ impl Inner {
         Ok(receipt)
     }
 
-    fn receipt(&self, seq: SeqNo) -> Result<Option<Receipt>, OutboxError> {
-        let Some(entry) = self.store.entry(seq.0)? else { return Ok(None) };
-        match Receipt::parse(&entry) {
-            Ok(receipt) => Ok(Some(receipt)),
-            Err(malformed) => Err(OutboxError::damaged(
-                &self.store.dir.join("receipts"),
-                format!("at seq {seq}"),
-                malformed.to_string(),
-            )),
-        }
-    }
-
     fn acknowledge(&mut self, proofs: &[(SeqNo, CheckedProof)]) -> Result<(), OutboxError> {
         let mut next = self.store.acknowledged_count();
         let mut newest: Option<KeptHead> = self.store.newest_head().cloned();
@@ -419,6 +403,19 @@ impl Inner {
         self.stopped = written.is_err();
         written
     }
+}
+
+fn receipt(store: &Store, seq: SeqNo) -> Result<Option<Receipt>, OutboxError> {
+    let Some(entry) = store.entry(seq.0)? else { return Ok(None) };
+    match Receipt::parse(&entry) {
+        Ok(receipt) => Ok(Some(receipt)),
+        Err(malformed) => Err(OutboxError::damaged(&store.dir.join("receipts"), format!("at seq {seq}"), malformed.to_string())),
+    }
+}
+
+fn kept(store: &Store, seq: SeqNo) -> Result<Option<Kept>, OutboxError> {
+    let (Some(receipt), Some(acknowledged)) = (receipt(store, seq)?, store.proof(seq.0)?) else { return Ok(None) };
+    Ok(Some(Kept { receipt, index: LeafIndex(acknowledged.index), proof: acknowledged.proof }))
 }
 
 impl Signer {

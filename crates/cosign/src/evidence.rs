@@ -14,7 +14,7 @@
 //! Everything needed to check a document is in it, but for the reader's belief in the key it names.
 
 use crate::implied::Implied;
-use merkle::{ConsistencyProof, Hash, MAX_PROOF_HASHES, ProofError, RootHash, TreeSize};
+use merkle::{ConsistencyProof, Hash, ProofError, RootHash, TreeSize};
 use note::{Checkpoint, CheckpointError, SignedCheckpoint, Verified, VerifierKey, verified_cosignatures};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -249,12 +249,10 @@ fn contradict(
         (Ordering::Equal, None, None) => Ok(()),
         (Ordering::Less, _, _) if first.size == TreeSize(0) => Err(EvidenceError::Empty),
         (Ordering::Less, Some(implied), Some(proof)) => {
-            if proof.len() > MAX_PROOF_HASHES {
-                return Err(ProofError::WrongLength { expected: MAX_PROOF_HASHES, found: proof.len() }.into());
-            }
             if implied == first.root.0 {
                 return Err(EvidenceError::Consistent);
             }
+            // Refused before anything is hashed unless it has exactly the length that the sizes call for.
             let proof = ConsistencyProof::new(proof.to_vec());
             Ok(proof.verify(first.size, &RootHash(implied), second.size, &second.root)?)
         }

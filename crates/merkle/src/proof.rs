@@ -211,12 +211,12 @@ impl ConsistencyProof {
         if old > new {
             return Err(ProofError::SizesReversed { old, new });
         }
+        if old.0 == 0 {
+            return Err(ProofError::NothingShown);
+        }
         if old == new {
             split_exactly(&self.0, 0, 0)?;
             return Ok((*old_root, *old_root));
-        }
-        if old.0 == 0 {
-            return Err(ProofError::NothingShown);
         }
         let skipped = old.0.trailing_zeros() as usize;
         let (inner, border) = path_lengths(old.0 - 1, new.0);

@@ -3,7 +3,8 @@
 //! The listener wraps each body, so a handler that forgets to set a limit still has one. A declared length
 //! over the limit is refused before a byte of the body is read (and before `100 Continue` invites it).
 
-use crate::problem::Problem;
+use crate::budget::{ByteBudget, Taken};
+use crate::problem::{Problem, overloaded};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header};
@@ -23,6 +24,31 @@ const INITIAL_CAPACITY: usize = 64 * 1024;
 /// The problem to answer with: 413 `too-large`, 408 `body-too-slow`, or 400 `body-broken` where the
 /// connection ended inside the body.
 pub async fn read(headers: &HeaderMap, body: Body, limit: u64) -> Result<Bytes, Problem> {
+    read_counted(headers, body, limit, |_| true).await
+}
+
+/// The same for bodies so large that all of them together need a limit: every byte is taken from `budget`, and stays
+/// taken until the second value is dropped.
+///
+/// # Errors
+/// As [`read`]; 503 `overloaded` when the budget is spent.
+pub async fn read_within(
+    headers: &HeaderMap,
+    body: Body,
+    limit: u64,
+    budget: &ByteBudget,
+) -> Result<(Bytes, Taken), Problem> {
+    let mut taken = Taken::default();
+    let bytes = read_counted(headers, body, limit, |bytes| budget.take(&mut taken, bytes)).await?;
+    Ok((bytes, taken))
+}
+
+async fn read_counted(
+    headers: &HeaderMap,
+    body: Body,
+    limit: u64,
+    mut count: impl FnMut(usize) -> bool,
+) -> Result<Bytes, Problem> {
     if declared_length(headers).is_some_and(|length| length > limit) {
         return Err(too_large(limit));
     }
@@ -34,6 +60,9 @@ pub async fn read(headers: &HeaderMap, body: Body, limit: u64) -> Result<Bytes, 
         if let Ok(data) = frame.into_data() {
             if (read.len() as u64).saturating_add(data.len() as u64) > limit {
                 return Err(too_large(limit));
+            }
+            if !count(data.len()) {
+                return Err(overloaded("too many large requests are under way; send this one again in a second"));
             }
             read.extend_from_slice(&data);
         }

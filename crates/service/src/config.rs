@@ -165,7 +165,8 @@ pub fn load_with_environment<T: DeserializeOwned>(
         let Some((key, parents)) = path.split_last() else { continue };
         let known = nearest(key, known_keys::<T>(parents));
         let dotted = path.join(".");
-        let only_in_environment = contains(&in_environment, &dotted) && ![&in_file, &flags.0].iter().any(|layer| contains(layer, &dotted));
+        let only_in_environment =
+            contains(&in_environment, &dotted) && ![&in_file, &flags.0].iter().any(|layer| contains(layer, &dotted));
         if only_in_environment && known.is_none_or(|(_, edits)| edits > MISSPELT_WITHIN_EDITS) {
             tracing::info!(key = %dotted, "the environment sets a key that this program does not have");
             continue;
@@ -333,7 +334,8 @@ mod tests {
         let loaded = load_text("listen = \"a\"", &[], flags).unwrap().values;
         assert_eq!((loaded.listen.as_str(), loaded.limits.connections), ("b", 3));
         assert!(Flags::new().assign("listen").is_err());
-        let unknown = load_text("listen = \"a\"", &[], Flags::new().assign("limits.conections=3").unwrap()).unwrap_err();
+        let unknown =
+            load_text("listen = \"a\"", &[], Flags::new().assign("limits.conections=3").unwrap()).unwrap_err();
         assert!(unknown.to_string().contains("a flag sets `limits.conections`"), "{unknown}");
     }
 

@@ -2,6 +2,7 @@
 //!
 //! * [`listener`]: sockets to router, with a limit and a deadline on everything a peer can make us hold.
 //! * [`body`]: reading a request body under its own limit.
+//! * [`budget`]: bytes that all peers together may make a daemon hold.
 //! * [`compression`]: answers in fewer bytes for those who accept them.
 //! * [`problem`]: refusals as RFC 9457 problem documents.
 //! * [`config`]: configuration from file, environment and flags.
@@ -13,8 +14,9 @@
 
 pub mod arguments;
 pub mod body;
-pub mod config;
+pub mod budget;
 pub mod compression;
+pub mod config;
 mod connection;
 pub mod keys;
 mod known_keys;

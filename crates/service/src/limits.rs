@@ -39,9 +39,9 @@ impl Default for Limits {
             // 8 MiB in 60 s asks for 140 kB/s, which any link that a gate runs on has.
             body_deadline_ms: 60_000,
             write_deadline_ms: 10_000,
-            // A full bundle of the longest entries is 16 MiB: at this rate a peer may hold it for 17 minutes
-            // and no longer, and a peer that reads nothing is cut after the deadline alone.
-            write_bytes_per_s: 16 * 1024,
+            // A full bundle of the longest entries is 16 MiB: at this rate, half a megabit, a peer may hold it for
+            // four minutes and no longer, and a peer that reads nothing is cut after the deadline alone.
+            write_bytes_per_s: 64 * 1024,
             drain_deadline_ms: 10_000,
         }
     }

@@ -58,7 +58,10 @@ fn print_next_steps(to: &mut dyn Write, made: &Made) -> std::io::Result<()> {
     writeln!(to, "{}", made.vkey)?;
     writeln!(to)?;
     writeln!(to, "The line above is the log's verification key: give it to witnesses, gates and auditors. Next:")?;
-    writeln!(to, "  counterfoil-log issuer add --dir {dir} VKEY    lets a gate submit (counterfoil keygen --kind issuer makes its key)")?;
+    writeln!(
+        to,
+        "  counterfoil-log issuer add --dir {dir} VKEY    lets a gate submit (counterfoil keygen --kind issuer makes its key)"
+    )?;
     writeln!(to, "  edit {config}    add a [[witness]] section for each witness")?;
     writeln!(to, "  counterfoil-log serve --config {config}")
 }
@@ -67,7 +70,9 @@ fn make(arguments: &Init) -> Result<Made, InitError> {
     let Init { dir, origin, listen, .. } = arguments;
     let name = KeyName::new(origin).map_err(|error| InitError::Origin(origin.clone(), error.to_string()))?;
     Origin::new(origin).map_err(|error| InitError::Origin(origin.clone(), error.to_string()))?;
-    if listen.parse::<SocketAddr>().is_err() && listen.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err()) {
+    if listen.parse::<SocketAddr>().is_err()
+        && listen.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err())
+    {
         return Err(InitError::Listen(listen.clone()));
     }
     if fs::symlink_metadata(dir).is_ok() {
@@ -87,7 +92,9 @@ fn make(arguments: &Init) -> Result<Made, InitError> {
     fs::create_dir_all(&unfinished).map_err(system(&unfinished))?;
     let key = keys::new_signing_key(name, KeyKind::Ed25519)?;
     keys::write_new_signing_key(&unfinished.join(layout::KEY), &key)?;
-    for (file, text) in [(layout::CONFIG, config::initial_text(listen)), (layout::ISSUERS, issuers_file::HEADER.to_owned())] {
+    for (file, text) in
+        [(layout::CONFIG, config::initial_text(listen)), (layout::ISSUERS, issuers_file::HEADER.to_owned())]
+    {
         let path = unfinished.join(file);
         write_durably(&path, &text).map_err(system(&path))?;
     }

@@ -23,8 +23,11 @@ struct Added {
 
 pub(crate) fn issuer(call: &Issuer) -> ExitStatus {
     let done = match call {
-        Issuer::Add { dir, vkey, json } => issuers_file::add(&dir.join(layout::ISSUERS), vkey).map(|(key, added)| print_added(&key, added, Output::new(*json))),
-        Issuer::List { dir, json } => issuers_file::read(&dir.join(layout::ISSUERS)).map(|keys| print_list(&keys, Output::new(*json))),
+        Issuer::Add { dir, vkey, json } => issuers_file::add(&dir.join(layout::ISSUERS), vkey)
+            .map(|(key, added)| print_added(&key, added, Output::new(*json))),
+        Issuer::List { dir, json } => {
+            issuers_file::read(&dir.join(layout::ISSUERS)).map(|keys| print_list(&keys, Output::new(*json)))
+        }
     };
     match done {
         Ok(()) => ExitStatus::Ok,
@@ -41,13 +44,18 @@ pub(crate) fn issuer(call: &Issuer) -> ExitStatus {
 fn print_added(key: &VerifierKey, added: bool, output: Output) {
     let result = Added { name: key.name().to_string(), vkey: key.to_string(), added };
     output.print(&result, |to| match added {
-        true => writeln!(to, "{} may submit receipts once the log has read its list again: send it a SIGHUP, or start it", key.name()),
+        true => writeln!(
+            to,
+            "{} may submit receipts once the log has read its list again: send it a SIGHUP, or start it",
+            key.name()
+        ),
         false => writeln!(to, "{} was listed already; nothing has changed", key.name()),
     });
 }
 
 fn print_list(keys: &[VerifierKey], output: Output) {
-    let listed: Vec<Listed> = keys.iter().map(|key| Listed { name: key.name().to_string(), vkey: key.to_string() }).collect();
+    let listed: Vec<Listed> =
+        keys.iter().map(|key| Listed { name: key.name().to_string(), vkey: key.to_string() }).collect();
     output.print(&listed, |to| {
         if listed.is_empty() {
             return writeln!(to, "no issuer is listed; add one with `counterfoil-log issuer add --dir DIR VKEY`");

@@ -58,7 +58,13 @@ pub(crate) fn status(arguments: &Status) -> ExitStatus {
                 }
                 writeln!(to, "  issuers       {}", report.issuers)?;
                 for stream in &report.receipts_by_issuer {
-                    writeln!(to, "    {}: {} receipts{}", stream.name, stream.next_seq, if stream.closed { ", closed" } else { "" })?;
+                    writeln!(
+                        to,
+                        "    {}: {} receipts{}",
+                        stream.name,
+                        stream.next_seq,
+                        if stream.closed { ", closed" } else { "" }
+                    )?;
                 }
                 Ok(())
             });
@@ -88,9 +94,14 @@ fn ask(arguments: &Status) -> Result<Report, StatusError> {
             origin: head.claimed().origin.to_string(),
             size: head.claimed().size.0,
             root: head.claimed().root.to_string(),
-            cosignatures: lines.map(|line| Cosigner { name: line.name().to_string(), timestamp_s: line.timestamp_s() }).collect(),
+            cosignatures: lines
+                .map(|line| Cosigner { name: line.name().to_string(), timestamp_s: line.timestamp_s() })
+                .collect(),
             issuers: issuers.len(),
-            receipts_by_issuer: issuers.into_iter().map(|issuer| Stream { name: issuer.name, next_seq: issuer.next_seq, closed: issuer.closed }).collect(),
+            receipts_by_issuer: issuers
+                .into_iter()
+                .map(|issuer| Stream { name: issuer.name, next_seq: issuer.next_seq, closed: issuer.closed })
+                .collect(),
         })
     })
 }

@@ -50,9 +50,13 @@ fn start(gates: &[&Gate], linger: Duration) -> Bench {
     let mut ledger = MemoryLedger::new();
     let head = Arc::new(ledger.commit(&[]).unwrap());
     let registry = Arc::new(Registry::default());
-    let publication = Arc::new(Publication::new(Offers::new(Duration::from_millis(200), Vec::new(), Quorum::every(0)), Duration::from_millis(200)));
+    let publication = Arc::new(Publication::new(
+        Offers::new(Duration::from_millis(200), Vec::new(), Quorum::every(0)),
+        Duration::from_millis(200),
+    ));
     let clock = Clock::from_fn(|| NOW);
-    let mut committer = Committer::new(ledger.clone(), head, Arc::clone(&registry), publication, clock, ForkLog::default(), linger);
+    let mut committer =
+        Committer::new(ledger.clone(), head, Arc::clone(&registry), publication, clock, ForkLog::default(), linger);
     committer.list(&gates.iter().map(|gate| gate.key.verifier()).collect::<Vec<_>>()).unwrap().unwrap();
     let (queue, commands) = sync_channel(64);
     let thread = std::thread::spawn(move || committer.run(&commands));
@@ -103,7 +107,10 @@ fn a_duplicate_is_answered_with_the_place_of_the_first_also_within_one_group() {
     let mut gate = Gate::new("gate");
     let bench = start(&[&gate], Duration::ZERO);
     let (open, next) = (gate.open(), gate.next());
-    assert_eq!(bench.codes(&[open.clone(), open.clone(), next.clone(), open.clone()]), ["ok", "duplicate", "ok", "duplicate"]);
+    assert_eq!(
+        bench.codes(&[open.clone(), open.clone(), next.clone(), open.clone()]),
+        ["ok", "duplicate", "ok", "duplicate"]
+    );
     let again = bench.submit(&[next]);
     assert!(matches!(again[0], Outcome::Included { index: LeafIndex(1), duplicate: true, .. }), "{again:?}");
     assert_eq!(bench.ledger.entries().len(), 2);

@@ -15,7 +15,9 @@ pub(super) async fn alive() -> impl IntoResponse {
 /// `GET /readyz`: the log can commit, and its offered head is at most two intervals behind its newest signed one.
 pub(super) async fn ready(State(log): State<Arc<Log>>) -> Response {
     let not_ready = |detail: &str| {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "The log is not ready", detail).retry_after_s(1).into_response()
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "The log is not ready", detail)
+            .retry_after_s(1)
+            .into_response()
     };
     if !log.is_committing() {
         return not_ready("the log can no longer commit and is about to stop; start it again and look at its messages");
@@ -24,7 +26,9 @@ pub(super) async fn ready(State(log): State<Arc<Log>>) -> Response {
         return not_ready("the log has no head on offer yet; ask again in a moment");
     }
     if !log.publication.keeps_up() {
-        return not_ready("the offered head is more than two intervals behind the newest signed one; look at the log's load");
+        return not_ready(
+            "the offered head is more than two intervals behind the newest signed one; look at the log's load",
+        );
     }
     ([(header::CACHE_CONTROL, "no-store")], "ready\n").into_response()
 }

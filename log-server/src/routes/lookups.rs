@@ -1,6 +1,6 @@
 //! Look-ups: issuers, receipts by name or id, evidence. Answers move as the log grows, so nobody may keep them.
 
-use super::{reading, store_failed};
+use super::{counted, reading};
 use crate::answers;
 use crate::ledger::{Shelf, StoreFault};
 use crate::log::Log;
@@ -67,28 +67,32 @@ pub(super) async fn receipt_by_id(State(log): State<Arc<Log>>, Path(id): Path<St
 /// whoever follows it need not know how many there are.
 pub(super) async fn evidence(State(log): State<Arc<Log>>, Path(page): Path<String>) -> Response {
     let Some(page) = merkle::decimal::parse_u64(&page) else {
-        return problem::not_found("a page of evidence has a decimal number without sign or leading zeroes").into_response();
+        return problem::not_found("a page of evidence has a decimal number without sign or leading zeroes")
+            .into_response();
     };
-    let documents = match reading(move || log.shelf.evidence_page(page)).await {
-        Ok(Ok(documents)) => documents,
-        Ok(Err(fault)) => return store_failed(&fault),
-        Err(failed) => return failed,
-    };
-    let lines: String = documents.iter().flat_map(|document| [document.as_str(), "\n"]).collect();
-    ([(header::CONTENT_TYPE, wire::NDJSON), (header::CACHE_CONTROL, "no-store")], lines).into_response()
-}
-
-async fn found(log: Arc<Log>, index_of: impl FnOnce(&dyn Shelf) -> Result<Option<LeafIndex>, StoreFault> + Send + 'static) -> Response {
-    let looked_up = reading(move || look_up(&log, index_of)).await;
-    match looked_up {
-        Ok(Ok(Some(found))) => (NO_STORE, Json(found)).into_response(),
-        Ok(Ok(None)) => problem::not_found("the log holds no such receipt").into_response(),
-        Ok(Err(fault)) => store_failed(&fault),
+    let lines_of = |documents: Vec<String>| documents.iter().flat_map(|document| [document.as_str(), "\n"]).collect();
+    let lines: Result<String, Response> = reading(&log, move |log| log.shelf.evidence_page(page).map(lines_of)).await;
+    match lines.and_then(|lines| counted(&log, lines.into())) {
+        Ok(body) => ([(header::CONTENT_TYPE, wire::NDJSON), (header::CACHE_CONTROL, "no-store")], body).into_response(),
         Err(failed) => failed,
     }
 }
 
-fn look_up(log: &Log, index_of: impl FnOnce(&dyn Shelf) -> Result<Option<LeafIndex>, StoreFault>) -> Result<Option<wire::Found>, StoreFault> {
+async fn found(
+    log: Arc<Log>,
+    index_of: impl FnOnce(&dyn Shelf) -> Result<Option<LeafIndex>, StoreFault> + Send + 'static,
+) -> Response {
+    match reading(&log, move |log| look_up(log, index_of)).await {
+        Ok(Some(found)) => (NO_STORE, Json(found)).into_response(),
+        Ok(None) => problem::not_found("the log holds no such receipt").into_response(),
+        Err(failed) => failed,
+    }
+}
+
+fn look_up(
+    log: &Log,
+    index_of: impl FnOnce(&dyn Shelf) -> Result<Option<LeafIndex>, StoreFault>,
+) -> Result<Option<wire::Found>, StoreFault> {
     let Some(index) = index_of(log.shelf.as_ref())? else { return Ok(None) };
     // Indexed, and not yet under a head that anybody has seen: as good as not there.
     let Some(head) = log.publication.head_over(index.0) else { return Ok(None) };
@@ -98,8 +102,11 @@ fn look_up(log: &Log, index_of: impl FnOnce(&dyn Shelf) -> Result<Option<LeafInd
 }
 
 fn known(log: &Log, name: &str) -> Result<Known, Problem> {
-    let name = IssuerName::new(name).map_err(|error| problem::not_found(format!("{error}; write the issuer's name, percent-encoded")))?;
-    log.registry.get(&name).ok_or_else(|| problem::not_found("the log knows no issuer of this name; the list is at /v1/issuers"))
+    let name = IssuerName::new(name)
+        .map_err(|error| problem::not_found(format!("{error}; write the issuer's name, percent-encoded")))?;
+    log.registry
+        .get(&name)
+        .ok_or_else(|| problem::not_found("the log knows no issuer of this name; the list is at /v1/issuers"))
 }
 
 fn answer(known: &Known) -> IssuerAnswer {

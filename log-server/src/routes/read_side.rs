@@ -3,7 +3,7 @@
 //! A partial tile is served in every width that a committed head covers, and in no other: it exists as soon as its
 //! hashes do. A wider one than the log has is 404, and that answer is not to be kept, since it may exist a moment later.
 
-use super::{path_of, reading, store_failed};
+use super::{counted, path_of, reading};
 use crate::log::Log;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -19,7 +19,9 @@ const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 /// `GET /checkpoint`: the head on offer, with every cosignature it has. Moves, so nobody may keep it.
 pub(super) async fn checkpoint(State(log): State<Arc<Log>>) -> Response {
     match log.publication.served() {
-        Some(checkpoint) => ([(header::CONTENT_TYPE, wire::TEXT), (header::CACHE_CONTROL, "no-store")], checkpoint).into_response(),
+        Some(checkpoint) => {
+            ([(header::CONTENT_TYPE, wire::TEXT), (header::CACHE_CONTROL, "no-store")], checkpoint).into_response()
+        }
         None => problem::not_found("the log has signed no head yet; ask again in a moment").into_response(),
     }
 }
@@ -27,12 +29,19 @@ pub(super) async fn checkpoint(State(log): State<Arc<Log>>) -> Response {
 /// `GET /tile/…` and `GET /heads/…`.
 pub(super) async fn resource(State(log): State<Arc<Log>>, request: Request) -> Response {
     let Some(path) = ResourcePath::parse(path_of(&request)) else {
-        return problem::not_found("this is no path of a tile, a bundle or a page of heads (see c2sp.org/tlog-tiles)").into_response();
+        return problem::not_found("this is no path of a tile, a bundle or a page of heads (see c2sp.org/tlog-tiles)")
+            .into_response();
     };
-    match reading(move || log.shelf.resource(&path)).await {
-        Ok(Ok(Some(bytes))) => ([(header::CONTENT_TYPE, wire::OCTETS), (header::CACHE_CONTROL, IMMUTABLE)], bytes).into_response(),
-        Ok(Ok(None)) => problem::not_found("the log does not reach this far; look at the size in its checkpoint").into_response(),
-        Ok(Err(fault)) => store_failed(&fault),
-        Err(failed) => failed,
+    let body = match reading(&log, move |log| log.shelf.resource(&path)).await {
+        Ok(Some(bytes)) => counted(&log, bytes),
+        Ok(None) => {
+            return problem::not_found("the log does not reach this far; look at the size in its checkpoint")
+                .into_response();
+        }
+        Err(failed) => return failed,
+    };
+    match body {
+        Ok(body) => ([(header::CONTENT_TYPE, wire::OCTETS), (header::CACHE_CONTROL, IMMUTABLE)], body).into_response(),
+        Err(overloaded) => overloaded,
     }
 }

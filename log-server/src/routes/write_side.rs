@@ -104,8 +104,8 @@ fn not_cosigned_in_time(log: &Log, receipt: &Receipt, index: LeafIndex, head: &H
 /// `POST /v1/receipts/batch`.
 pub(super) async fn submit_batch(State(log): State<Arc<Log>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let Some(place) = log.place_for_batch() else { return NotTaken::Overloaded.to_problem().into_response() };
-    let bundle = match body::read(&parts.headers, body, wire::MAX_BATCH_BYTES as u64).await {
+    let limit = wire::MAX_BATCH_BYTES as u64;
+    let (bundle, taken) = match body::read_within(&parts.headers, body, limit, &log.batch_bytes).await {
         Ok(bundle) => bundle,
         Err(problem) => return problem.into_response(),
     };
@@ -117,15 +117,17 @@ pub(super) async fn submit_batch(State(log): State<Arc<Log>>, request: Request) 
         Ok(outcomes) => outcomes,
         Err(reason) => return reason.to_problem().into_response(),
     };
-    drop(place);
-    let lines = stream::unfold((Arc::clone(&log), outcomes.into_iter()), |(log, mut rest)| async move {
+    // The outcomes hold about as much as the batch did, for as long as the verdicts are being read.
+    let state = (Arc::clone(&log), outcomes.into_iter(), taken);
+    let lines = stream::unfold(state, |(log, mut rest, taken)| async move {
         let piece = next_piece(&mut rest)?;
-        let shelf = Arc::clone(&log.shelf);
         // An error ends the connection inside the answer: a client that counts its verdicts sees it.
-        let written = tokio::task::spawn_blocking(move || write_verdicts(shelf.as_ref(), &piece)).await.map_err(io::Error::other).flatten();
-        Some((written, (log, rest)))
+        let written = log.reading(move |log| write_verdicts(log.shelf.as_ref(), &piece)).await;
+        let written = written.unwrap_or_else(|| Err(io::Error::other("a read ended unexpectedly")));
+        Some((written, (log, rest, taken)))
     });
-    ([(header::CONTENT_TYPE, wire::NDJSON), (header::CACHE_CONTROL, "no-store")], Body::from_stream(lines)).into_response()
+    ([(header::CONTENT_TYPE, wire::NDJSON), (header::CACHE_CONTROL, "no-store")], Body::from_stream(lines))
+        .into_response()
 }
 
 fn entries_of(bundle: &Bytes) -> Result<Vec<Bytes>, Problem> {
@@ -138,7 +140,12 @@ fn entries_of(bundle: &Bytes) -> Result<Vec<Bytes>, Problem> {
         ));
     }
     let entries = merkle::decode_entries(bundle).map_err(|cut| {
-        Problem::new(StatusCode::BAD_REQUEST, "malformed", "These bytes are no batch", format!("{cut}; a batch is u16 length, entry, and so on"))
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            "malformed",
+            "These bytes are no batch",
+            format!("{cut}; a batch is u16 length, entry, and so on"),
+        )
     })?;
     Ok(entries.into_iter().map(|entry| bundle.slice_ref(entry)).collect())
 }

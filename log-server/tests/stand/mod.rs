@@ -119,18 +119,34 @@ impl Place {
     }
 
     /// `Err` if the log refuses to run.
-    pub async fn run_with(&self, witnesses: Vec<Witness>, policy: Option<&str>, change: impl FnOnce(&mut LogConfig)) -> Result<Running, RunError> {
+    pub async fn run_with(
+        &self,
+        witnesses: Vec<Witness>,
+        policy: Option<&str>,
+        change: impl FnOnce(&mut LogConfig),
+    ) -> Result<Running, RunError> {
         let mut config: LogConfig = toml_config();
         change(&mut config);
         let (ledger, known) = stored::open(&self.dir.path().join("store"), log_key()).unwrap();
         let keys: Vec<VerifierKey> = witnesses.iter().map(|witness| witness.key.clone()).collect();
         let quorum = match policy {
-            Some(policy) => Quorum::by_policy(Policy::parse(policy.as_bytes()).unwrap(), &log_key().verifier(), &keys).unwrap(),
+            Some(policy) => {
+                Quorum::by_policy(Policy::parse(policy.as_bytes()).unwrap(), &log_key().verifier(), &keys).unwrap()
+            }
             None => Quorum::every(witnesses.len()),
         };
         let now = Arc::clone(&self.now);
         let clock = Clock::from_fn(move || UnixMillis(now.load(Ordering::SeqCst)));
-        let setup = Setup { ledger, known, key: log_key().verifier(), issuers: self.issuers(), witnesses, quorum, config, clock };
+        let setup = Setup {
+            ledger,
+            known,
+            key: log_key().verifier(),
+            issuers: self.issuers(),
+            witnesses,
+            quorum,
+            config,
+            clock,
+        };
         let (listener, address) = run::bind("127.0.0.1:0").await.unwrap();
         let (stop, stopped) = oneshot::channel();
         let (reload, reloaded) = watch::channel(0);
@@ -221,13 +237,16 @@ impl Answer {
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+        self.head.lines().find_map(|line| {
+            line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        })
     }
 }
 
 /// One request on a connection of its own.
 pub async fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-    let mut request = format!("{method} {path} HTTP/1.1\r\nhost: log\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+    let mut request =
+        format!("{method} {path} HTTP/1.1\r\nhost: log\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -238,7 +257,8 @@ pub async fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str
     let _ = stream.write_all(body).await;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    let end =
+        answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
     let head = String::from_utf8(answer[..end].to_vec()).unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let body = answer.split_off(end + 4);

@@ -8,18 +8,20 @@ mod scenes;
 mod stage;
 mod tamper;
 
-use anstream::{eprintln, println};
+use anstream::println;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use scenes::Scene;
+use service::ExitStatus;
+use service::output::complain;
 use stage::Stage;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// What `counterfoil demo` takes.
 #[derive(Args, Debug)]
+#[command(after_help = "Example: counterfoil demo --dir try --once")]
 pub(crate) struct DemoArgs {
     /// Where keys, stores, bundles and evidence go; must be new or empty [default: a new directory in the
     /// system's temporary one, named in the output]
@@ -62,14 +64,14 @@ impl DemoError {
     }
 }
 
-/// Runs the scenes and prints one line for each. Exits 0 when every scene ended as it must, 1 otherwise.
-pub(crate) fn run(args: &DemoArgs) -> ExitCode {
+/// Runs the scenes and prints one line for each. Ok when every scene ended as it must, failed otherwise.
+pub(crate) fn run(args: &DemoArgs) -> ExitStatus {
     match play(args) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(true) => ExitStatus::Ok,
+        Ok(false) => ExitStatus::Failed,
         Err(error) => {
-            eprintln!("counterfoil demo: {error}");
-            ExitCode::FAILURE
+            complain(crate::PROGRAM, error);
+            ExitStatus::Failed
         }
     }
 }

@@ -60,9 +60,7 @@ pub(super) fn honest(stage: &Stage) -> Result<Scene, DemoError> {
         decision("r-3", "allow", "read_customer", "cust_31", "READ"),
     ];
     let logged = submit(stage, &decisions)?;
-    let outcome = |number: usize, request: &str| {
-        json!({"type": "outcome", "request_id": request, "decision": logged[number], "executed": true, "executed_by": "gate"})
-    };
+    let outcome = |number: usize, request: &str| json!({"type": "outcome", "request_id": request, "decision": logged[number], "executed": true, "executed_by": "gate"});
     submit(stage, &[outcome(0, "r-1"), outcome(2, "r-3")])?;
     let records =
         [seeds::run_b("cust_22"), seeds::run_c("cust_33"), seeds::run_d("cust_44"), seeds::run_e("cust_55")].concat();
@@ -102,7 +100,7 @@ pub(super) fn pair_over_two_sessions(stage: &Stage) -> Result<Scene, DemoError> 
     let by_session = Audit::of(stage, &bundle, Some(RULES_BY_SESSION))?;
     let by_subject = Audit::of(stage, &bundle, Some(RULES_BY_SUBJECT))?;
     let done = format!("takeover split over two sessions: {} by session", by_session.overall());
-    let mut scene = by_subject.scene("split pair (run F)", done, "sequence", "sequence-violated");
+    let mut scene = by_subject.scene("split pair (run F)", done, "sequence", "sequence-forbidden");
     scene.verdict = format!("{} by subject", scene.verdict);
     scene.as_it_must &= by_session.exit_code == 0;
     Ok(scene)
@@ -113,7 +111,7 @@ pub(super) fn empty_history_claimed(stage: &Stage) -> Result<Scene, DemoError> {
     import(stage, &seeds::run_i_forked("cust_77", "contact_77", "auth_77"))?;
     let audit = Audit::of(stage, &fetch(stage, "empty-history")?, None)?;
     let done = "the gate claims an empty history".to_owned();
-    Ok(audit.scene("false history (run I)", done, "sequence", "prior-differs"))
+    Ok(audit.scene("false history (run I)", done, "sequence", "prior-classes-differ"))
 }
 
 /// The log is stopped, copied, and a second history is signed with its key and served in its place.
@@ -122,15 +120,15 @@ pub(super) fn second_history(stage: &mut Stage, runtime: &Runtime) -> Result<Sce
     let copy = stage.dir().join("log-copy");
     tamper::copy_tree(&stage.log_dir(), &copy)?;
     let entries = SecondHistory::entries_of(&copy.join("store"))?;
-    let key = service::keys::read_signing_key(&copy.join("log.key")).map_err(|error| DemoError::Key(error.to_string()))?;
+    let key = service::keys::read_signing_key(&copy.join("log.key"), note::KeyKind::Ed25519)
+        .map_err(|error| DemoError::Key(error.to_string()))?;
     let instead = (0..5).map(|number| format!("a receipt that was never issued, {number}\n").into_bytes()).collect();
     let origin = note::Origin::new(ORIGIN).map_err(|error| DemoError::Key(error.to_string()))?;
     let history = SecondHistory::new(&entries, entries.len() - 2, instead, &origin, &key)?;
     let sizes = format!("another history of {} signed over one of {}", history.size(), entries.len());
     let address = stage.log_address();
-    let listener = runtime
-        .block_on(wait_for_address(&address))
-        .map_err(|error| DemoError::io(Path::new(&address), error))?;
+    let listener =
+        runtime.block_on(wait_for_address(&address)).map_err(|error| DemoError::io(Path::new(&address), error))?;
     let server = runtime.spawn(history.serve(listener));
     let evidence = (0..WITNESSES.len()).map(|number| wait_for_evidence(stage, number)).collect::<Result<Vec<_>, _>>();
     server.abort();
@@ -153,10 +151,16 @@ pub(super) fn second_history(stage: &mut Stage, runtime: &Runtime) -> Result<Sce
 /// Waits until log and witnesses answer.
 pub(super) fn wait_until_ready(stage: &Stage) -> Result<(), DemoError> {
     let log_url = stage.log_url();
-    wait_for("the log", || Ok(stage.call(&["log".as_ref(), "status".as_ref(), "--url".as_ref(), log_url.as_ref()]).is_ok_and(|(code, _)| code == 0)))?;
+    wait_for("the log", || {
+        Ok(stage
+            .call(&["log".as_ref(), "status".as_ref(), "--url".as_ref(), log_url.as_ref()])
+            .is_ok_and(|(code, _)| code == 0))
+    })?;
     for (number, name) in WITNESSES.iter().enumerate() {
         let url = stage.witness_url(number);
-        wait_for(name, || Ok(stage.call(&["witness".as_ref(), "status".as_ref(), "--url".as_ref(), url.as_ref()]).is_ok()))?;
+        wait_for(name, || {
+            Ok(stage.call(&["witness".as_ref(), "status".as_ref(), "--url".as_ref(), url.as_ref()]).is_ok())
+        })?;
     }
     Ok(())
 }
@@ -194,7 +198,9 @@ impl Audit {
     fn scene(&self, name: &'static str, done: String, family: &str, code: &str) -> Scene {
         let checks = self.verdict["checks"].as_array().cloned().unwrap_or_default();
         let found = checks.iter().any(|check| {
-            check["family"] == family && check["status"] == "fail" && check["counts"][code].as_u64().is_some_and(|count| count > 0)
+            check["family"] == family
+                && check["status"] == "fail"
+                && check["counts"][code].as_u64().is_some_and(|count| count > 0)
         });
         let check = if found { format!("{family}/{code}") } else { format!("{family}/{code} NOT FOUND") };
         Scene { name, done, verdict: self.overall(), check, as_it_must: found && self.exit_code == 1 }
@@ -216,21 +222,35 @@ fn submit(stage: &Stage, bodies: &[Value]) -> Result<Vec<String>, DemoError> {
     let lines: Vec<String> = bodies.iter().map(Value::to_string).collect();
     let said = through_outbox(stage, "submit", &[], &lines)?;
     let ids: Vec<String> = said.lines().filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned)).collect();
-    if ids.len() < bodies.len() { Err(DemoError::Answer("submit")) } else { Ok(ids[ids.len() - bodies.len()..].to_vec()) }
+    if ids.len() < bodies.len() {
+        Err(DemoError::Answer("submit"))
+    } else {
+        Ok(ids[ids.len() - bodies.len()..].to_vec())
+    }
 }
 
 /// Imports records of the seed suite through the gate's outbox and waits for the witnesses.
 fn import(stage: &Stage, records: &[String]) -> Result<(), DemoError> {
     let policy = stage.policy_file();
-    let more: [&OsStr; 6] = ["--format".as_ref(), "sequence-attack-repro".as_ref(), "--wait".as_ref(), "cosigned".as_ref(), "--policy".as_ref(), policy.as_os_str()];
+    let more: [&OsStr; 6] = [
+        "--format".as_ref(),
+        "sequence-attack-repro".as_ref(),
+        "--wait".as_ref(),
+        "cosigned".as_ref(),
+        "--policy".as_ref(),
+        policy.as_os_str(),
+    ];
     through_outbox(stage, "import", &more, records).map(drop)
 }
 
 fn through_outbox(stage: &Stage, call: &str, more: &[&OsStr], lines: &[String]) -> Result<String, DemoError> {
-    let input = stage.dir().join("input.jsonl");
+    // A file of its own for each call: the outbox knows a file's lines, and does not sign them again.
+    let input = (0..).map(|number| stage.dir().join(format!("input-{number}.jsonl"))).find(|file| !file.exists());
+    let input = input.ok_or(DemoError::Answer("the file system"))?;
     fs::write(&input, lines.join("\n") + "\n").map_err(|error| DemoError::io(&input, error))?;
     let (url, key, outbox) = (stage.log_url(), stage.issuer_key_file(), stage.dir().join("outbox"));
-    let mut arguments: Vec<&OsStr> = vec![call.as_ref(), "--log".as_ref(), url.as_ref(), "--log-key".as_ref(), stage.log_vkey().as_ref()];
+    let mut arguments: Vec<&OsStr> =
+        vec![call.as_ref(), "--log".as_ref(), url.as_ref(), "--log-key".as_ref(), stage.log_vkey().as_ref()];
     arguments.extend(["--key".as_ref(), key.as_os_str(), "--outbox".as_ref(), outbox.as_os_str()]);
     arguments.extend(more);
     arguments.push(input.as_os_str());
@@ -244,9 +264,18 @@ fn fetch(stage: &Stage, name: &str) -> Result<PathBuf, DemoError> {
     let (policy, bundle) = (stage.policy_file(), stage.dir().join("bundles").join(name));
     fs::create_dir_all(stage.dir().join("bundles")).map_err(|error| DemoError::io(&bundle, error))?;
     let (code, said) = stage.call(&[
-        "verify".as_ref(), "fetch".as_ref(), "--policy".as_ref(), policy.as_os_str(), "--out".as_ref(), bundle.as_os_str(),
+        "verify".as_ref(),
+        "fetch".as_ref(),
+        "--policy".as_ref(),
+        policy.as_os_str(),
+        "--out".as_ref(),
+        bundle.as_os_str(),
     ])?;
-    if code == 0 { Ok(bundle) } else { Err(DemoError::Call { what: "verify fetch".to_owned(), code: Some(code), said }) }
+    if code == 0 {
+        Ok(bundle)
+    } else {
+        Err(DemoError::Call { what: "verify fetch".to_owned(), code: Some(code), said })
+    }
 }
 
 fn copy_of_honest(stage: &Stage, name: &str) -> Result<PathBuf, DemoError> {
@@ -275,7 +304,7 @@ async fn wait_for_address(address: &str) -> std::io::Result<TcpListener> {
 /// The first evidence document that a witness serves.
 fn wait_for_evidence(stage: &Stage, number: usize) -> Result<String, DemoError> {
     let mut document = None;
-    let file = stage.witness_dir(number).join("state/evidence");
+    let file = stage.witness_dir(number).join("state/evidence.ndjson");
     wait_for(WITNESSES[number], || {
         document = fs::read_to_string(&file).ok().and_then(|lines| lines.lines().next().map(str::to_owned));
         Ok(document.is_some())

@@ -18,6 +18,9 @@ pub(super) const ORIGIN: &str = "log.example/demo";
 /// The gate's name.
 pub(super) const ISSUER: &str = "gate.example/support-1";
 
+/// How often the witnesses look by themselves: often, so that nobody has to wait for the last scene.
+const WITNESS_INTERVAL_MS: &str = "500";
+
 /// Where everything is, and the processes that run. Dropping it ends them.
 pub(super) struct Stage {
     dir: PathBuf,
@@ -48,7 +51,9 @@ impl Stage {
         fs::create_dir_all(dir).map_err(|error| DemoError::io(dir, error))?;
         let executable = std::env::current_exe().map_err(|error| DemoError::io(Path::new("/proc/self/exe"), error))?;
         let ports = match port {
-            Some(first) => (0..4).map(|offset| first.checked_add(offset).ok_or(DemoError::Port(first))).collect::<Result<_, _>>()?,
+            Some(first) => (0..4)
+                .map(|offset| first.checked_add(offset).ok_or(DemoError::Port(first)))
+                .collect::<Result<_, _>>()?,
             None => free_ports(4)?,
         };
         let mut stage = Stage {
@@ -62,25 +67,55 @@ impl Stage {
         };
         let issuer = stage.issuer_key_file();
         stage.issuer_key = stage.first_line_of(&[
-            "keygen".as_ref(), "--kind".as_ref(), "issuer".as_ref(), "--name".as_ref(), ISSUER.as_ref(), "--out".as_ref(), issuer.as_os_str(),
+            "keygen".as_ref(),
+            "--kind".as_ref(),
+            "issuer".as_ref(),
+            "--name".as_ref(),
+            ISSUER.as_ref(),
+            "--out".as_ref(),
+            issuer.as_os_str(),
         ])?;
         let log_dir = stage.log_dir();
         let address = stage.address(0);
         stage.log_key = stage.first_line_of(&[
-            "log".as_ref(), "init".as_ref(), "--dir".as_ref(), log_dir.as_os_str(), "--origin".as_ref(), ORIGIN.as_ref(), "--listen".as_ref(), address.as_ref(),
+            "log".as_ref(),
+            "init".as_ref(),
+            "--dir".as_ref(),
+            log_dir.as_os_str(),
+            "--origin".as_ref(),
+            ORIGIN.as_ref(),
+            "--listen".as_ref(),
+            address.as_ref(),
         ])?;
         let issuer_key = stage.issuer_key.clone();
-        stage.run(&["log".as_ref(), "issuer".as_ref(), "add".as_ref(), "--dir".as_ref(), log_dir.as_os_str(), issuer_key.as_ref()])?;
+        stage.run(&[
+            "log".as_ref(),
+            "issuer".as_ref(),
+            "add".as_ref(),
+            "--dir".as_ref(),
+            log_dir.as_os_str(),
+            issuer_key.as_ref(),
+        ])?;
         let mut log_config = String::new();
         let mut policy = format!("log {} {}\n", stage.log_key, stage.log_url());
         for (number, name) in WITNESSES.iter().enumerate() {
             let witness_dir = stage.witness_dir(number);
             let address = stage.address(number + 1);
             let key = stage.first_line_of(&[
-                "witness".as_ref(), "init".as_ref(), "--dir".as_ref(), witness_dir.as_os_str(), "--name".as_ref(), name.as_ref(), "--listen".as_ref(), address.as_ref(),
+                "witness".as_ref(),
+                "init".as_ref(),
+                "--dir".as_ref(),
+                witness_dir.as_os_str(),
+                "--name".as_ref(),
+                name.as_ref(),
+                "--listen".as_ref(),
+                address.as_ref(),
             ])?;
             let url = stage.witness_url(number);
-            append(&witness_dir.join("config.toml"), &format!("\n[[log]]\nvkey = \"{}\"\nurl = \"{}\"\n", stage.log_key, stage.log_url()))?;
+            append(
+                &witness_dir.join("config.toml"),
+                &format!("\n[[log]]\nvkey = \"{}\"\nurl = \"{}\"\n", stage.log_key, stage.log_url()),
+            )?;
             log_config.push_str(&format!("\n[[witness]]\nvkey = \"{key}\"\nurl = \"{url}\"\n"));
             policy.push_str(&format!("witness w{} {key} {url}\n", number + 1));
         }
@@ -138,7 +173,8 @@ impl Stage {
 
     pub(super) fn start_log(&mut self) -> Result<(), DemoError> {
         let config = self.log_dir().join("config.toml");
-        self.log = Some(self.spawn("log", &["log".as_ref(), "serve".as_ref(), "--config".as_ref(), config.as_os_str()])?);
+        self.log =
+            Some(self.spawn("log", &["log".as_ref(), "serve".as_ref(), "--config".as_ref(), config.as_os_str()])?);
         Ok(())
     }
 
@@ -150,7 +186,8 @@ impl Stage {
         for number in 0..WITNESSES.len() {
             let config = self.witness_dir(number).join("config.toml");
             let name = format!("witness-{}", number + 1);
-            let process = self.spawn(&name, &["witness".as_ref(), "serve".as_ref(), "--config".as_ref(), config.as_os_str()])?;
+            let process =
+                self.spawn(&name, &["witness".as_ref(), "serve".as_ref(), "--config".as_ref(), config.as_os_str()])?;
             self.witnesses.push(process);
         }
         Ok(())
@@ -177,7 +214,11 @@ impl Stage {
     fn run(&self, arguments: &[&OsStr]) -> Result<String, DemoError> {
         match self.call(arguments)? {
             (0, said) => Ok(said),
-            (code, said) => Err(DemoError::Call { what: arguments.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" "), code: Some(code), said }),
+            (code, said) => Err(DemoError::Call {
+                what: arguments.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" "),
+                code: Some(code),
+                said,
+            }),
         }
     }
 
@@ -191,6 +232,7 @@ impl Stage {
         let stderr = File::create(&file).map_err(|error| DemoError::io(&file, error))?;
         Command::new(&self.executable)
             .args(arguments)
+            .env("COUNTERFOIL_INTERVAL_MS", WITNESS_INTERVAL_MS)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(stderr)

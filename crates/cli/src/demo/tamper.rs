@@ -70,8 +70,7 @@ fn rewrite_leaf_tile(bundle: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result
     let tile = |page: PageId| ResourcePath::Tile(TileId { level: 0, index: page.index, width: page.width });
     let (old, mut hashes) = only_page(bundle, tile)?;
     change(&mut hashes);
-    let page =
-        PageId::at(0, (hashes.len() / HASH_LEN) as u64).ok_or_else(|| DemoError::Bundle(bundle.to_owned()))?;
+    let page = PageId::at(0, (hashes.len() / HASH_LEN) as u64).ok_or_else(|| DemoError::Bundle(bundle.to_owned()))?;
     replace(&old, &resource_file(bundle, tile(page)), &hashes)
 }
 

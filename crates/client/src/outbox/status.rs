@@ -3,8 +3,9 @@
 use super::append_only::Access;
 use super::store::{LogBinding, Store};
 use super::verify::{self, Verification};
-use super::{Outbox, OutboxError};
+use super::{Kept, Outbox, OutboxError, kept};
 use note::VerifierKey;
+use receipt::SeqNo;
 use serde::Serialize;
 use std::path::Path;
 
@@ -50,6 +51,14 @@ impl OutboxView {
     /// How it stands.
     pub fn status(&self) -> Status {
         status(&self.0)
+    }
+
+    /// The receipt at `seq` with its proof; `None` where it is not acknowledged.
+    ///
+    /// # Errors
+    /// [`OutboxError`].
+    pub fn kept(&self, seq: SeqNo) -> Result<Option<Kept>, OutboxError> {
+        kept(&self.0, seq)
     }
 
     /// The alarms that were kept, one JSON document each.

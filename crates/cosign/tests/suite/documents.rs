@@ -176,6 +176,18 @@ fn what_is_no_document_is_not_read() {
     assert!(serde_json::from_str::<LogFork>(&twice).is_err(), "a member twice");
 }
 
+#[test]
+fn a_log_fork_carries_only_the_lines_of_the_log_that_it_accuses() {
+    let witness = witness_key();
+    let [one, other] = [tree(3, 2, 1), tree(3, 2, 2)].map(|tree| cosigned(&tree, &[&witness]));
+    let fork = serde_json::to_value(LogFork::make(&one, &other, None).unwrap()).unwrap();
+    for head in ["first", "second"] {
+        let text = fork[head].as_str().unwrap();
+        assert_eq!(text.matches("\n— ").count(), 1, "{text}");
+        assert!(text.contains("\n— log.example/one "), "{text}");
+    }
+}
+
 fn witness_forks() -> [WitnessFork; 2] {
     let (witness, other) = (witness_key(), key("other.example", KeyKind::CosignatureV1, 4));
     [(tree(3, 2, 1), tree(3, 2, 2)), (tree(3, 1, 1), tree(3, 9, 2))].map(|(small, large)| {

@@ -155,7 +155,9 @@ fn from_the_empty_tree_only_the_empty_proof_and_the_empty_root_hold() {
             "{new}"
         );
     }
-    assert_eq!(empty.implied_roots(TreeSize(0), &EMPTY_ROOT, TreeSize(5)), Err(ProofError::NothingShown));
+    for new in [0, 5, u64::MAX].map(TreeSize) {
+        assert_eq!(empty.implied_roots(TreeSize(0), &five, new), Err(ProofError::NothingShown));
+    }
 }
 
 #[test]
