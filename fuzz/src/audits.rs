@@ -121,7 +121,7 @@ fn log_what_it_says(world: &mut World, data: &mut Bytes<'_>) {
         world.now_ms %= 1 << 60;
     }
     world.seal();
-    if data.byte() % 2 > 0 {
+    if !data.byte().is_multiple_of(2) {
         drop(world.seal_for(&[0]));
     }
 }

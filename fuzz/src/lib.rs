@@ -11,6 +11,7 @@ pub mod notes;
 pub mod receipts;
 pub mod trees;
 /// The small world of the audit's own tests: a log, three witnesses, gates, and the bundle of it all.
+#[allow(clippy::new_without_default)]
 #[path = "../../crates/audit/tests/world/mod.rs"]
 pub mod world;
 

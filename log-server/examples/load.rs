@@ -41,9 +41,12 @@ async fn measure() -> Result<(), Failure> {
     let out = &mut std::io::stdout();
     for linger_ms in [0, 2, 10] {
         let alone = Stream::signed("gate.example/alone", ALONE)?;
-        let many = (0..GATES).map(|number| Stream::signed(&format!("gate.example/{number}"), EACH)).collect::<Result<Vec<_>, _>>()?;
+        let many = (0..GATES)
+            .map(|number| Stream::signed(&format!("gate.example/{number}"), EACH))
+            .collect::<Result<Vec<_>, _>>()?;
         let batched = Stream::signed("gate.example/batched", BATCHES * BATCH)?;
-        let keys = many.iter().chain([&alone, &batched]).map(|stream| stream.vkey.clone()).collect::<Vec<_>>().join("\n");
+        let keys =
+            many.iter().chain([&alone, &batched]).map(|stream| stream.vkey.clone()).collect::<Vec<_>>().join("\n");
         let log = Log::start(&keys, linger_ms).await?;
 
         let started = Instant::now();
@@ -51,7 +54,10 @@ async fn measure() -> Result<(), Failure> {
         report(out, &format!("linger {linger_ms:2} ms, one gate alone"), times, started.elapsed(), 1)?;
 
         let started = Instant::now();
-        let tasks: Vec<_> = many.into_iter().map(|stream| tokio::spawn(async move { submit_all(log.address, &stream.receipts).await })).collect();
+        let tasks: Vec<_> = many
+            .into_iter()
+            .map(|stream| tokio::spawn(async move { submit_all(log.address, &stream.receipts).await }))
+            .collect();
         let mut times = Vec::new();
         for task in tasks {
             times.extend(task.await??);
@@ -110,7 +116,8 @@ struct Log {
 impl Log {
     async fn start(keys: &str, linger_ms: u32) -> Result<Self, Failure> {
         let dir = tempfile::tempdir()?;
-        let (store, issuers, file) = (dir.path().join("store"), dir.path().join("issuers"), dir.path().join("config.toml"));
+        let (store, issuers, file) =
+            (dir.path().join("store"), dir.path().join("issuers"), dir.path().join("config.toml"));
         std::fs::write(&issuers, keys)?;
         std::fs::write(&file, "listen = \"127.0.0.1:0\"")?;
         let config = config::load(&file, Flags::new().set("linger_ms", Some(linger_ms)))?.values;
@@ -119,7 +126,16 @@ impl Log {
         let verifier = key.verifier();
         let (ledger, known) = stored::open(&store, key)?;
         let quorum = Quorum::every(0);
-        let setup = Setup { ledger, known, key: verifier, issuers, witnesses: Vec::new(), quorum, config, clock: Clock::system() };
+        let setup = Setup {
+            ledger,
+            known,
+            key: verifier,
+            issuers,
+            witnesses: Vec::new(),
+            quorum,
+            config,
+            clock: Clock::system(),
+        };
         let (listener, address) = run::bind("127.0.0.1:0").await?;
         let (stop, stopped) = oneshot::channel();
         let (reload, reloaded) = watch::channel(0);
@@ -147,7 +163,8 @@ async fn submit_all(address: SocketAddr, receipts: &[Receipt]) -> Result<Vec<Dur
 }
 
 async fn post(stream: &mut TcpStream, path: &str, body: &[u8]) -> Result<(), Failure> {
-    let mut request = format!("POST {path} HTTP/1.1\r\nhost: log\r\ncontent-length: {}\r\n\r\n", body.len()).into_bytes();
+    let mut request =
+        format!("POST {path} HTTP/1.1\r\nhost: log\r\ncontent-length: {}\r\n\r\n", body.len()).into_bytes();
     request.extend_from_slice(body);
     stream.write_all(&request).await?;
     let mut answer = Vec::with_capacity(4096);
@@ -170,10 +187,21 @@ async fn post(stream: &mut TcpStream, path: &str, body: &[u8]) -> Result<(), Fai
     }
 }
 
-fn report(out: &mut dyn Write, what: &str, mut times: Vec<Duration>, elapsed: Duration, receipts_each: usize) -> Result<(), Failure> {
+fn report(
+    out: &mut dyn Write,
+    what: &str,
+    mut times: Vec<Duration>,
+    elapsed: Duration,
+    receipts_each: usize,
+) -> Result<(), Failure> {
     times.sort_unstable();
     let at = |share: usize| times.get((times.len() * share / 100).min(times.len() - 1)).copied().unwrap_or_default();
     let rate = (times.len() * receipts_each) as f64 / elapsed.as_secs_f64();
-    writeln!(out, "{what:36} {rate:8.0} receipts/s   p50 {:6.2} ms   p99 {:6.2} ms", at(50).as_secs_f64() * 1e3, at(99).as_secs_f64() * 1e3)?;
+    writeln!(
+        out,
+        "{what:36} {rate:8.0} receipts/s   p50 {:6.2} ms   p99 {:6.2} ms",
+        at(50).as_secs_f64() * 1e3,
+        at(99).as_secs_f64() * 1e3
+    )?;
     Ok(())
 }

@@ -6,8 +6,8 @@ mod lookups;
 mod read_side;
 mod write_side;
 
-use crate::log::Log;
 use crate::ledger::StoreFault;
+use crate::log::Log;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;

@@ -69,7 +69,6 @@ fn other_program(first: Option<&OsStr>) -> Option<Program> {
         "log" => Some(|arguments| log_server::main_with(arguments)),
         "witness" => Some(|arguments| witness::main_with(arguments)),
         "verify" => Some(|arguments| verifier::main_with(arguments)),
-        "verify" => Some(|arguments| verifier::main_with(arguments)),
         _ => None,
     }
 }

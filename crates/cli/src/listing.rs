@@ -7,6 +7,7 @@ use note::Policy;
 use receipt::SeqNo;
 use serde::Serialize;
 use service::output::Output;
+use service::progress::Progress;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{mpsc, watch};
@@ -46,6 +47,7 @@ impl Lister {
         let seqs = stream::unfold(seqs, |mut seqs| async move { seqs.recv().await.map(|seq| (seq, seqs)) });
         let mut listed = pin!(seqs.map(|seq| self.proven(seq)).buffered(WAITING_AT_ONCE));
         let mut given_up = self.given_up.subscribe();
+        let progress = Progress::new(0, "receipts");
         let mut outcome = Ok(());
         loop {
             let next = tokio::select! {
@@ -55,7 +57,11 @@ impl Lister {
                 _ = given_up.wait_for(|given_up| *given_up) => return outcome,
             };
             match next {
-                Some(Ok(Some(listed))) => self.print(&listed),
+                Some(Ok(Some(listed))) => {
+                    self.print(&listed);
+                    progress.advance(1);
+                    progress.set_total(progress.done() + self.unproven()?);
+                }
                 Some(Ok(None)) => {}
                 Some(Err(failure)) => {
                     self.failed.store(true, Ordering::Relaxed);
@@ -91,6 +97,10 @@ impl Lister {
             index: kept.index.0,
             cosigned: self.policy.is_some(),
         }))
+    }
+
+    fn unproven(&self) -> Result<u64, Failure> {
+        Ok(self.outbox.next_seq()?.0.saturating_sub(self.outbox.first_unsent()?.0))
     }
 
     fn print(&self, listed: &Listed) {

@@ -217,7 +217,7 @@ impl BoundedClient {
         // reqwest asks for a provider whenever a client is built. Installing a second one changes nothing.
         let _already_installed = rustls::crypto::ring::default_provider().install_default();
         let plain = builder(timeouts).tls_certs_only([]).build().map_err(|error| FetchError {
-            url: String::new(),
+            url: "this machine".into(),
             fault: Fault::Request(format!("no HTTP client can be made: {}", innermost(&error))),
         })?;
         Ok(Self { plain, secure: Arc::new(OnceLock::new()), timeouts })

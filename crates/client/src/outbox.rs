@@ -409,7 +409,9 @@ fn receipt(store: &Store, seq: SeqNo) -> Result<Option<Receipt>, OutboxError> {
     let Some(entry) = store.entry(seq.0)? else { return Ok(None) };
     match Receipt::parse(&entry) {
         Ok(receipt) => Ok(Some(receipt)),
-        Err(malformed) => Err(OutboxError::damaged(&store.dir.join("receipts"), format!("at seq {seq}"), malformed.to_string())),
+        Err(malformed) => {
+            Err(OutboxError::damaged(&store.dir.join("receipts"), format!("at seq {seq}"), malformed.to_string()))
+        }
     }
 }
 
@@ -456,4 +458,28 @@ fn admitted(state: &IssuerState, receipt: &Receipt) -> Result<IssuerState, BodyF
 
 fn is_open(body: &str) -> bool {
     ijson::parse_object(body).is_ok_and(|members| members.get("type") == Some(&json!("open")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use note::KeyName;
+
+    #[test]
+    fn after_a_write_that_failed_nothing_more_is_done_until_the_outbox_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = || SigningKey::from_seed(KeyName::new("gate.example/a").unwrap(), KeyKind::Ed25519, [1; 32]);
+        let outbox = Outbox::open(dir.path(), key(), GateDescription::default()).unwrap();
+        let body = r#"{"type":"heartbeat"}"#;
+        outbox.append(body, UnixMillis(1)).unwrap();
+        outbox.0.inner.lock().unwrap().store.refuse_receipts();
+        assert!(matches!(outbox.append(body, UnixMillis(1)), Err(OutboxError::Disk { .. })));
+        assert!(matches!(outbox.append(body, UnixMillis(1)), Err(OutboxError::Stopped)));
+        assert!(matches!(outbox.status(), Err(OutboxError::Stopped)));
+        assert_eq!(outbox.unsent().count(), 0);
+        drop(outbox);
+        let outbox = Outbox::open(dir.path(), key(), GateDescription::default()).unwrap();
+        assert_eq!(outbox.append(body, UnixMillis(1)).unwrap().seq, SeqNo(2));
+    }
 }

@@ -154,7 +154,8 @@ impl Sender {
         }
     }
 
-    /// Sends whatever is appended, until `stop` resolves; then sends no more. For a gate that runs on.
+    /// Sends whatever is appended, until `stop` resolves; then sends no more, and whatever was under way is sent again by the
+    /// next sender. For a gate that runs on.
     ///
     /// # Errors
     /// As [`Sender::flush`].

@@ -7,9 +7,10 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use client::{BaseUrl, BoundedClient, Fault, FetchError, LogClient, Request, Timeouts, WitnessClient};
+use client::{BaseUrl, BoundedClient, Fault, FetchError, LogClient, Request, Timeouts, Wait, WitnessClient};
 use merkle::{HashSource, MemoryTree, PageId, ResourcePath, TileId, TreeSize, root_of, tiles_for_root};
 use note::{KeyKind, KeyName, Origin, SigningKey};
+use receipt::IssuerName;
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -285,4 +286,40 @@ async fn a_witness_answers_a_nudge_with_its_lines_and_has_a_journal() {
     assert_eq!(client.checkpoint(&origin).await.unwrap().as_deref(), Some(&b"cosigned"[..]));
     assert_eq!(client.checkpoint(&Origin::new("log.example/b").unwrap()).await.unwrap(), None);
     assert_eq!(&client.journal().checkpoint().await.unwrap()[..], b"journal head");
+}
+
+#[tokio::test]
+async fn answers_of_another_shape_or_about_something_else_are_refused() {
+    let issuer = |name: &str| {
+        format!(r#"{{"name":"{name}","vkey":"v","next_seq":1,"head":"{}","closed":false}}"#, "0".repeat(64))
+    };
+    let answers: HashMap<&str, String> = [
+        ("/v1/issuers", format!("{{\"issuers\":[{},{}]}}", issuer("a"), issuer("b"))),
+        ("/v1/issuers/right", issuer("right")),
+        ("/v1/issuers/wrong", issuer("right")),
+        ("/v1/evidence/0", "{\"kind\":\"log-fork\"}\n{\"kind\":\"issuer-fork\"}\n".into()),
+        ("/v1/evidence/1", String::new()),
+        ("/v1/evidence/2", "{\"kind\":\"cut".into()),
+        ("/v1/receipts", "{}".into()),
+        ("/v1/receipts/batch", "{\"status\":\"skipped\",\"code\":\"gap\",\"detail\":\"d\"}\n".into()),
+    ]
+    .into();
+    let url = serve(move |uri: Uri| {
+        let answer = answers.get(uri.path()).cloned();
+        async move { answer.map_or_else(|| StatusCode::NOT_FOUND.into_response(), IntoResponse::into_response) }
+    })
+    .await;
+    let log = LogClient::new(url.parse().unwrap(), http());
+    let name = |text| IssuerName::new(text).unwrap();
+    assert_eq!(log.issuers().await.unwrap().len(), 2);
+    assert_eq!(log.issuer(&name("right")).await.unwrap().unwrap().next_seq, 1);
+    assert_eq!(log.issuer(&name("nobody")).await.unwrap(), None);
+    assert!(matches!(log.issuer(&name("wrong")).await.unwrap_err().fault, Fault::BadBody(_)));
+    assert_eq!(log.evidence_page(0).await.unwrap(), [r#"{"kind":"log-fork"}"#, r#"{"kind":"issuer-fork"}"#]);
+    assert!(log.evidence_page(1).await.unwrap().is_empty() && log.evidence_page(9).await.unwrap().is_empty());
+    assert!(matches!(log.evidence_page(2).await.unwrap_err().fault, Fault::BadBody(_)));
+    assert!(matches!(log.submit(b"entry", Wait::Integrated).await.unwrap_err().fault, Fault::BadBody(_)));
+    assert_eq!(log.submit_batch(&[b"entry"]).await.unwrap().len(), 1);
+    let too_few = log.submit_batch(&[b"entry", b"other"]).await.unwrap_err();
+    assert!(too_few.to_string().contains("1 verdicts came for 2 receipts"), "{too_few}");
 }

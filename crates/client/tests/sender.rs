@@ -7,7 +7,7 @@ mod strict_log;
 
 use client::outbox::{GateDescription, Outbox, OutboxError, OutboxView};
 use client::sender::CosignedError;
-use client::{Patience, SendError, Sender};
+use client::{Patience, SendError, Sender, Wait};
 use note::{KeyKind, KeyName, Policy, SigningKey};
 use receipt::{SeqNo, UnixMillis};
 use std::path::Path;
@@ -175,6 +175,48 @@ async fn an_outbox_restored_from_an_old_copy_is_refused_before_it_forks_the_stre
     assert!(matches!(error, SendError::StreamsDiffer { seq: SeqNo(5), .. }), "{error}");
     log.assert_spotless();
     assert_eq!(logged(&log), bodies(0, 5));
+}
+
+#[tokio::test]
+async fn two_copies_of_one_outbox_that_both_sign_are_caught_by_the_log_and_the_second_one_stops() {
+    let (dir, copied) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let log = StrictLog::start(&[&issuer_key()]).await;
+    let outbox = open(dir.path());
+    append(&outbox, 0, 2);
+    let mut first = sender(&outbox, &log);
+    first.flush().await.unwrap();
+    copy(dir.path(), copied.path());
+    let copied = open(copied.path());
+    let mut second = sender(&copied, &log);
+    second.compare().await.unwrap();
+    // Both agreed with the log a moment ago.
+    append(&outbox, 2, 3);
+    first.flush().await.unwrap();
+    append(&copied, 3, 5);
+    let error = second.flush().await.unwrap_err();
+    assert!(matches!(error, SendError::StreamsDiffer { seq: SeqNo(3), .. }), "{error}");
+    assert!(error.to_string().contains("signed two histories"), "{error}");
+    let status = copied.status().unwrap();
+    assert_eq!((status.acknowledged, status.alarms), (3, 1));
+    assert_eq!(logged(&log), bodies(0, 3));
+}
+
+#[tokio::test]
+async fn a_single_receipt_is_submitted_and_its_proof_checked_by_whoever_has_the_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = StrictLog::start(&[&issuer_key()]).await;
+    let outbox = open(dir.path());
+    append(&outbox, 0, 1);
+    for _twice_is_the_same in 0..2 {
+        for seq in 0..2 {
+            let receipt = outbox.receipt(SeqNo(seq)).unwrap().unwrap();
+            let inclusion = log.client().submit(receipt.bytes(), Wait::Integrated).await.unwrap();
+            assert_eq!((inclusion.index.0, inclusion.seq, inclusion.id), (seq, SeqNo(seq), receipt.id()));
+            let checked = inclusion.proof.check(receipt.bytes(), &log_key().verifier()).unwrap();
+            assert_eq!(checked.leaf(), receipt.id().0);
+        }
+    }
+    assert!(outbox.unsent().count() == 2, "whoever submits by hand also acknowledges by hand");
 }
 
 #[tokio::test]

@@ -3,10 +3,12 @@
 //!
 //! * [`seeds`]: records in the shape of the sequence-attack scenarios, made by code of our own.
 //! * [`malicious`]: a log that signs a second history.
+//! * [`stage`]: a log, witnesses and a gate's key, each daemon a process of its own.
 //! * [`shared_dir`]: where the known answers lie, when they lie beside the checkout.
 
 pub mod malicious;
 pub mod seeds;
+pub mod stage;
 
 use std::path::PathBuf;
 

@@ -154,7 +154,9 @@ impl Place {
         loop {
             tokio::select! {
                 early = &mut ended => return Err(early.unwrap().expect_err("it cannot have stopped cleanly")),
-                answer = ask(address, "GET", "/healthz", &[], b"") => if answer.status == 200 { break },
+                answer = try_ask(address, "GET", "/healthz", &[], b"") => {
+                    if answer.is_ok_and(|answer| answer.status == 200) { break }
+                }
             }
         }
         Ok(Running { address, stop, reload, ended })
@@ -245,25 +247,37 @@ impl Answer {
 
 /// One request on a connection of its own.
 pub async fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    try_ask(address, method, path, headers, body).await.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+}
+
+/// The same where the log may be about to stop.
+pub async fn try_ask(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> std::io::Result<Answer> {
+    let length = body.len();
     let mut request =
-        format!("{method} {path} HTTP/1.1\r\nhost: log\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+        format!("{method} {path} HTTP/1.1\r\nhost: log\r\nconnection: close\r\ncontent-length: {length}\r\n");
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
     request.push_str("\r\n");
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(request.as_bytes()).await?;
     // A refusal may come before the body is taken.
     let _ = stream.write_all(body).await;
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    let end =
-        answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    stream.read_to_end(&mut answer).await?;
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
+    let end = end.ok_or_else(|| std::io::Error::other("the connection was closed without an answer"))?;
     let head = String::from_utf8(answer[..end].to_vec()).unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let body = answer.split_off(end + 4);
     let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-    Answer { status, head, body: if chunked { unchunked(&body) } else { body } }
+    Ok(Answer { status, head, body: if chunked { unchunked(&body) } else { body } })
 }
 
 fn unchunked(mut chunks: &[u8]) -> Vec<u8> {

@@ -5,7 +5,6 @@
 //! the test kit, because no real program can sign one.
 
 mod scenes;
-mod stage;
 mod tamper;
 
 use anstream::println;
@@ -14,10 +13,10 @@ use clap::Args;
 use scenes::Scene;
 use service::ExitStatus;
 use service::output::complain;
-use stage::Stage;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use testkit::stage::{Setup, Stage, StageError};
 
 /// What `counterfoil demo` takes.
 #[derive(Args, Debug)]
@@ -42,14 +41,10 @@ pub(crate) enum DemoError {
     Io { path: PathBuf, source: io::Error },
     #[error("{0} is not empty; name a directory that does not exist yet, or leave --dir out")]
     NotEmpty(PathBuf),
-    #[error("four ports from {0} on do not exist; name a smaller one, or leave --port out")]
-    Port(u16),
-    #[error("`counterfoil {what}` ended with {code:?}: {said}")]
-    Call { what: String, code: Option<i32>, said: String },
+    #[error(transparent)]
+    Stage(#[from] StageError),
     #[error("`counterfoil {0}` answered something else than it should")]
     Answer(&'static str),
-    #[error("{0} did not get there within a minute; its log is the .stderr file in the demo's directory")]
-    Patience(String),
     #[error("the bundle in {0} is not as the demo left it")]
     Bundle(PathBuf),
     #[error("{0}")]
@@ -80,10 +75,14 @@ fn play(args: &DemoArgs) -> Result<bool, DemoError> {
     let dir = directory(args.dir.as_deref())?;
     println!("One log, three witnesses (two must agree), one gate, one auditor. Files: {}\n", dir.display());
     let runtime = tokio::runtime::Runtime::new().map_err(|error| DemoError::io(&dir, error))?;
-    let mut stage = Stage::build(&dir, args.port)?;
+    let executable = std::env::current_exe().map_err(|error| DemoError::io(&dir, error))?;
+    let setup =
+        Setup { dir: &dir, executable: &executable, port: args.port, witnesses: scenes::WITNESSES, more_issuers: &[] };
+    let mut stage = Stage::build(&setup)?;
     stage.start_log()?;
     stage.start_witnesses()?;
-    scenes::wait_until_ready(&stage)?;
+    stage.wait_until_ready()?;
+    println!("    {:<17} {:<47} {:<5} by", "scene", "what was done", "found");
     let mut all = true;
     let mut show = |scene: Scene| {
         all &= scene.as_it_must;
@@ -100,7 +99,7 @@ fn play(args: &DemoArgs) -> Result<bool, DemoError> {
     if !args.once {
         stage.start_log()?;
         println!("\nThe log is at {}; the witnesses, which now refuse it until somebody looks, at", stage.log_url());
-        for number in 0..stage::WITNESSES.len() {
+        for number in 0..scenes::WITNESSES {
             println!("  {}", stage.witness_url(number));
         }
         println!("Ctrl-C ends them all.");
@@ -113,7 +112,7 @@ fn play(args: &DemoArgs) -> Result<bool, DemoError> {
 fn print_scene(scene: &Scene) {
     let (mark, colour) = if scene.as_it_must { ("ok ", AnsiColor::Green) } else { ("BAD", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(colour.into()));
-    println!("{style}{mark}{style:#} {:<21} {} -> {} ({})", scene.name, scene.done, scene.verdict, scene.check);
+    println!("{style}{mark}{style:#} {:<17} {:<47} {:<5} {}", scene.name, scene.done, scene.verdict, scene.check);
 }
 
 /// The directory to work in: the one named, if it is new or empty; else a new one in the temporary directory.

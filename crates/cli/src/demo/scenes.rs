@@ -1,6 +1,5 @@
 //! The six scenes: what is done, and the verdict it must end in.
 
-use super::stage::{ISSUER, ORIGIN, Stage, WITNESSES};
 use super::{DemoError, tamper};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
@@ -9,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use testkit::malicious::SecondHistory;
 use testkit::seeds;
+use testkit::stage::{ISSUER, ORIGIN, Stage, StageError, wait_for, witness_name};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-/// How long the demo waits for daemons to answer and for witnesses to notice a second history. They take well
-/// under a second; a loaded machine gets a hundred times that.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it looks.
-const GLANCE: Duration = Duration::from_millis(100);
+/// Three witnesses, of which two must agree: the smallest set that survives one silent witness.
+pub(super) const WITNESSES: usize = 3;
+/// How long the malicious log waits for the port of the log that was killed.
+const PATIENCE: Duration = Duration::from_secs(30);
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// Only the session is looked at: what a gate sees that forgets everything between two sessions.
 const RULES_BY_SESSION: &str = "[[sequence]]
@@ -67,10 +67,10 @@ pub(super) fn honest(stage: &Stage) -> Result<Scene, DemoError> {
     import(stage, &records)?;
     let audit = Audit::of(stage, &fetch(stage, "honest")?, None)?;
     Ok(Scene {
-        name: "honest",
-        done: format!("{} receipts logged, {} witnesses cosign", audit.entries(), WITNESSES.len()),
+        name: "honest run",
+        done: format!("{} receipts logged, {} witnesses cosigned", audit.entries(), WITNESSES),
         verdict: audit.overall(),
-        check: "all".to_owned(),
+        check: "every check".to_owned(),
         as_it_must: audit.exit_code == 0,
     })
 }
@@ -81,7 +81,7 @@ pub(super) fn receipt_torn_out(stage: &Stage) -> Result<Scene, DemoError> {
     let bundle = copy_of_honest(stage, "torn-out")?;
     tamper::cut_entry(&bundle, TORN)?;
     let audit = Audit::of(stage, &bundle, None)?;
-    Ok(audit.scene("receipt torn out", format!("receipt {TORN} is cut from the bundle"), "issuer", "gap"))
+    Ok(audit.scene("receipt torn out", format!("receipt {TORN} cut from the bundle"), "issuer", "gap"))
 }
 
 /// The newest heads and what they cover are left out: the bundle of an earlier day.
@@ -90,7 +90,7 @@ pub(super) fn heads_left_out(stage: &Stage) -> Result<Scene, DemoError> {
     let newest = Audit::of(stage, &bundle, None)?.entries();
     tamper::leave_out_heads(&bundle, |head| head_size(head).filter(|size| *size < newest))?;
     let audit = Audit::of(stage, &bundle, None)?;
-    Ok(audit.scene("heads left out", "the newest heads are left out".to_owned(), "head", "omitted-head"))
+    Ok(audit.scene("heads left out", "the newest heads left out of the bundle".to_owned(), "head", "omitted-head"))
 }
 
 /// The attack of run F: two harmless sessions that together take an account over.
@@ -99,9 +99,9 @@ pub(super) fn pair_over_two_sessions(stage: &Stage) -> Result<Scene, DemoError> 
     let bundle = fetch(stage, "two-sessions")?;
     let by_session = Audit::of(stage, &bundle, Some(RULES_BY_SESSION))?;
     let by_subject = Audit::of(stage, &bundle, Some(RULES_BY_SUBJECT))?;
-    let done = format!("takeover split over two sessions: {} by session", by_session.overall());
-    let mut scene = by_subject.scene("split pair (run F)", done, "sequence", "sequence-forbidden");
-    scene.verdict = format!("{} by subject", scene.verdict);
+    let done = format!("takeover in two sessions; {} by session", by_session.overall());
+    let mut scene = by_subject.scene("split pair (F)", done, "sequence", "sequence-forbidden");
+    scene.check.push_str(" by subject");
     scene.as_it_must &= by_session.exit_code == 0;
     Ok(scene)
 }
@@ -110,8 +110,8 @@ pub(super) fn pair_over_two_sessions(stage: &Stage) -> Result<Scene, DemoError> 
 pub(super) fn empty_history_claimed(stage: &Stage) -> Result<Scene, DemoError> {
     import(stage, &seeds::run_i_forked("cust_77", "contact_77", "auth_77"))?;
     let audit = Audit::of(stage, &fetch(stage, "empty-history")?, None)?;
-    let done = "the gate claims an empty history".to_owned();
-    Ok(audit.scene("false history (run I)", done, "sequence", "prior-classes-differ"))
+    let done = "the gate claims that nothing came before".to_owned();
+    Ok(audit.scene("false history (I)", done, "sequence", "prior-classes-differ"))
 }
 
 /// The log is stopped, copied, and a second history is signed with its key and served in its place.
@@ -125,12 +125,12 @@ pub(super) fn second_history(stage: &mut Stage, runtime: &Runtime) -> Result<Sce
     let instead = (0..5).map(|number| format!("a receipt that was never issued, {number}\n").into_bytes()).collect();
     let origin = note::Origin::new(ORIGIN).map_err(|error| DemoError::Key(error.to_string()))?;
     let history = SecondHistory::new(&entries, entries.len() - 2, instead, &origin, &key)?;
-    let sizes = format!("another history of {} signed over one of {}", history.size(), entries.len());
-    let address = stage.log_address();
+    let sizes = format!("a history of {} signed over one of {}", history.size(), entries.len());
+    let address = stage.log_url().replace("http://", "");
     let listener =
         runtime.block_on(wait_for_address(&address)).map_err(|error| DemoError::io(Path::new(&address), error))?;
     let server = runtime.spawn(history.serve(listener));
-    let evidence = (0..WITNESSES.len()).map(|number| wait_for_evidence(stage, number)).collect::<Result<Vec<_>, _>>();
+    let evidence = (0..WITNESSES).map(|number| wait_for_evidence(stage, number)).collect::<Result<Vec<_>, _>>();
     server.abort();
     let mut proven = 0;
     for (number, document) in evidence?.iter().enumerate() {
@@ -142,27 +142,10 @@ pub(super) fn second_history(stage: &mut Stage, runtime: &Runtime) -> Result<Sce
     Ok(Scene {
         name: "second history",
         done: sizes,
-        verdict: format!("fork, {proven} of {} witnesses prove it", WITNESSES.len()),
-        check: "evidence/log-fork".to_owned(),
-        as_it_must: proven == WITNESSES.len(),
+        verdict: if proven > 0 { "fork" } else { "nothing" }.to_owned(),
+        check: format!("{proven} of {} witnesses, each with evidence that checks", WITNESSES),
+        as_it_must: proven == WITNESSES,
     })
-}
-
-/// Waits until log and witnesses answer.
-pub(super) fn wait_until_ready(stage: &Stage) -> Result<(), DemoError> {
-    let log_url = stage.log_url();
-    wait_for("the log", || {
-        Ok(stage
-            .call(&["log".as_ref(), "status".as_ref(), "--url".as_ref(), log_url.as_ref()])
-            .is_ok_and(|(code, _)| code == 0))
-    })?;
-    for (number, name) in WITNESSES.iter().enumerate() {
-        let url = stage.witness_url(number);
-        wait_for(name, || {
-            Ok(stage.call(&["witness".as_ref(), "status".as_ref(), "--url".as_ref(), url.as_ref()]).is_ok())
-        })?;
-    }
-    Ok(())
 }
 
 /// One audit: the exit code and the verdict as JSON.
@@ -256,7 +239,7 @@ fn through_outbox(stage: &Stage, call: &str, more: &[&OsStr], lines: &[String]) 
     arguments.push(input.as_os_str());
     match stage.call(&arguments)? {
         (0, said) => Ok(said),
-        (code, said) => Err(DemoError::Call { what: format!("{call} for {ISSUER}"), code: Some(code), said }),
+        (code, said) => Err(StageError::Call { what: format!("{call} for {ISSUER}"), code: Some(code), said }.into()),
     }
 }
 
@@ -274,7 +257,7 @@ fn fetch(stage: &Stage, name: &str) -> Result<PathBuf, DemoError> {
     if code == 0 {
         Ok(bundle)
     } else {
-        Err(DemoError::Call { what: "verify fetch".to_owned(), code: Some(code), said })
+        Err(StageError::Call { what: "verify fetch".to_owned(), code: Some(code), said }.into())
     }
 }
 
@@ -305,20 +288,9 @@ async fn wait_for_address(address: &str) -> std::io::Result<TcpListener> {
 fn wait_for_evidence(stage: &Stage, number: usize) -> Result<String, DemoError> {
     let mut document = None;
     let file = stage.witness_dir(number).join("state/evidence.ndjson");
-    wait_for(WITNESSES[number], || {
+    wait_for(&witness_name(number), || {
         document = fs::read_to_string(&file).ok().and_then(|lines| lines.lines().next().map(str::to_owned));
         Ok(document.is_some())
     })?;
     document.ok_or(DemoError::Answer("evidence"))
-}
-
-fn wait_for(what: &str, mut arrived: impl FnMut() -> Result<bool, DemoError>) -> Result<(), DemoError> {
-    let started = Instant::now();
-    while !arrived()? {
-        if started.elapsed() > PATIENCE {
-            return Err(DemoError::Patience(what.to_owned()));
-        }
-        std::thread::sleep(GLANCE);
-    }
-    Ok(())
 }

@@ -138,6 +138,12 @@ impl AppendOnly {
         Ok(())
     }
 
+    /// From now on every write fails, as on a full disk.
+    #[cfg(test)]
+    pub(super) fn refuse_writes(&mut self) {
+        self.file = File::open(&self.path).ok();
+    }
+
     fn file(&self) -> Result<&File, OutboxError> {
         self.file.as_ref().ok_or_else(|| OutboxError::disk("open", &self.path, std::io::ErrorKind::NotFound.into()))
     }

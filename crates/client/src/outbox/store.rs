@@ -148,6 +148,11 @@ impl Store {
         Ok(store)
     }
 
+    #[cfg(test)]
+    pub(super) fn refuse_receipts(&mut self) {
+        self.receipts.refuse_writes();
+    }
+
     pub(super) fn state(&self) -> Option<&IssuerState> {
         self.state.as_ref()
     }
