@@ -38,7 +38,12 @@ fn main() {
     report("256 receipts a request, 8 connections", &batch, checks);
     let (receipts, seconds) = log.audit(dir.path());
     let rate = receipts as f64 / seconds;
-    println!("{:<58} {:>9.0}/s  {:>5.2}x checks", format!("audit of {receipts} receipts, whole process"), rate, rate / checks);
+    println!(
+        "{:<58} {:>9.0}/s  {:>5.2}x checks",
+        format!("audit of {receipts} receipts, whole process"),
+        rate,
+        rate / checks
+    );
 }
 
 /// What a load measured: how many receipts in how long, and each request's time.
@@ -236,7 +241,14 @@ impl Log {
         said(&["verify", "fetch", "--policy", &path("policy"), "--out", &path("bundle")]);
         let started = Instant::now();
         let audit = counterfoil(&[
-            "verify", "audit", "--json", "--policy", &path("policy"), "--issuers", &path("issuers"), &path("bundle"),
+            "verify",
+            "audit",
+            "--json",
+            "--policy",
+            &path("policy"),
+            "--issuers",
+            &path("issuers"),
+            &path("bundle"),
         ]);
         let output = { audit }.output().unwrap();
         let seconds = started.elapsed().as_secs_f64();
