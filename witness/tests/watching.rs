@@ -411,3 +411,21 @@ async fn reopened(house: &House) -> Running {
     }
     house.start().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journals_head_carries_the_witnesss_own_cosignature() {
+    // The journal's key stands in no policy: without this line an auditor had nothing to hold the witness to it by.
+    let (log, house) = (FakeLog::start(ORIGIN, 0).await, House::new());
+    house.configure(&log, &[], "");
+    let witness = house.start().await;
+    for size in [1, 5] {
+        let head = log.offer(size, 0, 0);
+        witness.nudge(&log, &head).await.unwrap();
+        let journal = witness.get("/journal/checkpoint").await.unwrap();
+        let head = note::SignedCheckpoint::parse(journal.as_bytes()).unwrap();
+        let lines = note::verified_cosignatures(head.note(), std::slice::from_ref(&house.vkey));
+        let times: Vec<u64> = lines.into_iter().map(|line| line.unwrap().1.timestamp_s).collect();
+        assert_eq!(times, [NOON_S]);
+    }
+    witness.stop().await;
+}

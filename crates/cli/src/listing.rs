@@ -43,7 +43,7 @@ impl Lister {
 
     /// Lists the receipts at `seqs` as their proofs come, until there are no more seqs or [`Lister::give_up`]. After the
     /// first one that fails no quorum is waited for and nothing is listed, so that dead witnesses hold up nothing else.
-    pub(crate) async fn list(&self, seqs: mpsc::Receiver<SeqNo>) -> Result<(), Failure> {
+    pub(crate) async fn list(&self, seqs: mpsc::UnboundedReceiver<SeqNo>) -> Result<(), Failure> {
         let seqs = stream::unfold(seqs, |mut seqs| async move { seqs.recv().await.map(|seq| (seq, seqs)) });
         let mut listed = pin!(seqs.map(|seq| self.proven(seq)).buffered(WAITING_AT_ONCE));
         let mut given_up = self.given_up.subscribe();

@@ -94,14 +94,12 @@ fn flush(arguments: &OutboxFlush) -> Result<ExitStatus, Failure> {
     );
     let (from, to) = (outbox.first_unsent()?.0, outbox.next_seq()?.0);
     crate::runtime()?.block_on(async {
-        let (seqs, to_list) = mpsc::channel(1);
-        let feeding = async move {
-            for seq in from..to {
-                if seqs.send(SeqNo(seq)).await.is_err() {
-                    break;
-                }
-            }
-        };
+        let (seqs, to_list) = mpsc::unbounded_channel();
+        for seq in from..to {
+            // The receiver is in our hands.
+            let _ = seqs.send(SeqNo(seq));
+        }
+        drop(seqs);
         let sent = async {
             let sent = sending.flush().await;
             if sent.is_err() {
@@ -109,7 +107,7 @@ fn flush(arguments: &OutboxFlush) -> Result<ExitStatus, Failure> {
             }
             sent
         };
-        let (sent, listed, ()) = tokio::join!(sent, lister.list(to_list), feeding);
+        let (sent, listed) = tokio::join!(sent, lister.list(to_list));
         sent?;
         listed
     })?;

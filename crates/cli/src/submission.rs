@@ -26,10 +26,6 @@ use service::output::{Output, complain};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-/// Seqs read and not yet listed: what a log takes in a second or two, so that a reader that is faster than the log holds
-/// a bounded number in memory.
-const QUEUED_SEQS: usize = 16 * 1024;
-
 pub(crate) fn submit(arguments: &Submit) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(&arguments.common, arguments.gate.set_in(arguments.to_log.set_in(Flags::new())))?;
     let input = Input::lines(&arguments.file)?;
@@ -103,7 +99,8 @@ fn run(
 }
 
 async fn read_send_list(mut reader: Reader, mut sending: Sender, lister: Lister) -> Result<ExitStatus, Failure> {
-    let (seqs, to_list) = mpsc::channel(QUEUED_SEQS);
+    // Unbounded: while the log is away lines must still become durable, and the outbox holds as much for each of them.
+    let (seqs, to_list) = mpsc::unbounded_channel();
     let (done, is_done) = watch::channel(false);
     let mut appended = reader.outbox.watch_appended();
     let reading = tokio::task::spawn_blocking(move || {
@@ -183,7 +180,7 @@ impl Reader {
         Ok(Self { outbox, input, source, submitted, place: 0, known: 0, begun: false })
     }
 
-    fn read_all(&mut self, seqs: &mpsc::Sender<SeqNo>) -> Result<(), Failure> {
+    fn read_all(&mut self, seqs: &mpsc::UnboundedSender<SeqNo>) -> Result<(), Failure> {
         loop {
             let chunk = self.input.next_chunk()?;
             if chunk.is_empty() {
@@ -192,7 +189,7 @@ impl Reader {
             let known = self.pass_known(&chunk)?;
             let (taken, outcome) = self.take(&chunk[known.len()..]);
             for seq in known.into_iter().chain(taken) {
-                if seqs.blocking_send(seq).is_err() {
+                if seqs.send(seq).is_err() {
                     // Nobody lists any more: the sender failed, and says why.
                     return Ok(());
                 }
