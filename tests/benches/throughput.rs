@@ -8,42 +8,44 @@
 use client::{BaseUrl, BoundedClient, LogClient, Timeouts, Verdict, Wait};
 use note::{KeyKind, KeyName, SigningKey};
 use receipt::{Chain, IssuerName, IssuerState, Receipt, UnixMillis, check_signature};
+use std::ffi::OsStr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
+use testkit::stage::{Setup, Stage};
 
 /// Bytes of an entry, as in the measurements that the design refers to.
 const ENTRY_BYTES: usize = 700;
-const PORT: u16 = 17_317;
 
 fn main() {
+    // Run by anything but `cargo bench`, it only shows that it works.
     let scale = if std::env::args().any(|argument| argument == "--bench") { 1 } else { 8 };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let gates: Vec<Gate> = (0..256).map(Gate::new).collect();
-    let log = Log::start(dir.path(), &gates);
+    let vkeys: Vec<String> = gates.iter().map(|gate| gate.key.verifier().to_string()).collect();
+    let executable = Path::new(env!("CARGO_BIN_EXE_counterfoil-under-test"));
+    let setup = Setup { dir: dir.path(), executable, port: None, witnesses: 0, more_issuers: &vkeys };
+    let mut stage = Stage::build(&setup).unwrap();
+    stage.start_log().unwrap();
+    stage.wait_until_ready().unwrap();
 
-    let checks = strict_checks(2000 / scale);
-    println!("{:<58} {:>9.0}/s", "strict signature checks, one core", checks);
+    let checks = strict_checks(4000 / scale);
+    println!("{:<42} {checks:>7.0}/s", "strict signature checks, one core");
+    let base: BaseUrl = stage.log_url().parse().unwrap();
+    let client = LogClient::new(base, BoundedClient::new(Timeouts::default()).unwrap());
     let (lone, single, batch) = runtime.block_on(async {
-        let client = log.client();
         let mut gates = gates;
         let lone = lone_client(&client, &mut gates[0], 400 / scale).await;
-        let (gates, single) = single_receipts(&client, gates, 60 / scale).await;
-        let batch = batches(&client, gates, 256, 12 / scale.min(6)).await;
+        let (gates, single) = single_receipts(&client, gates, 80 / scale).await;
+        let batch = batches(&client, gates, 256, 16 / scale).await;
         (lone, single, batch)
     });
-    report("one receipt at a time, one client", &lone, checks);
-    report("one receipt a request, 256 connections", &single, checks);
-    report("256 receipts a request, 8 connections", &batch, checks);
-    let (receipts, seconds) = log.audit(dir.path());
+    report("one client, one receipt at a time", &lone, checks);
+    report("256 connections, one receipt a request", &single, checks);
+    report("8 connections, 256 receipts a request", &batch, checks);
+    let (receipts, seconds) = audit(&stage);
     let rate = receipts as f64 / seconds;
-    println!(
-        "{:<58} {:>9.0}/s  {:>5.2}x checks",
-        format!("audit of {receipts} receipts, whole process"),
-        rate,
-        rate / checks
-    );
+    println!("{:<42} {rate:>7.0}/s {:>6.2}x", format!("audit of {receipts} receipts, whole process"), rate / checks);
 }
 
 /// What a load measured: how many receipts in how long, and each request's time.
@@ -58,12 +60,7 @@ fn report(what: &str, measured: &Measured, checks: f64) {
     requests.sort();
     let at = |share: f64| requests[((requests.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     let rate = measured.receipts as f64 / measured.took.as_secs_f64();
-    println!(
-        "{what:<58} {rate:>9.0}/s  {:>5.2}x checks   request p50 {:>7.2} ms  p99 {:>7.2} ms",
-        rate / checks,
-        at(0.5),
-        at(0.99)
-    );
+    println!("{what:<42} {rate:>7.0}/s {:>6.2}x   p50 {:>7.2} ms   p99 {:>7.2} ms", rate / checks, at(0.5), at(0.99));
 }
 
 /// A gate that signs ahead.
@@ -164,7 +161,7 @@ async fn batches(client: &LogClient, gates: Vec<Gate>, batch: usize, each: usize
                 for batch in batches {
                     let asked = Instant::now();
                     let verdicts = client.submit_batch(&batch).await.unwrap();
-                    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Ok(_))));
+                    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Appended(_))));
                     requests.push(asked.elapsed());
                 }
                 requests
@@ -178,81 +175,18 @@ async fn batches(client: &LogClient, gates: Vec<Gate>, batch: usize, each: usize
     Measured { receipts: requests.len() * batch, took: started.elapsed(), requests }
 }
 
-/// A log in a process of its own.
-struct Log {
-    process: Child,
-    vkey: String,
-}
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-fn counterfoil(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_counterfoil-under-test"));
-    command.args(arguments);
-    command
-}
-
-fn said(arguments: &[&str]) -> String {
-    let output = counterfoil(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-impl Log {
-    fn start(dir: &Path, gates: &[Gate]) -> Log {
-        let log = dir.join("log");
-        let log_dir = log.to_str().unwrap();
-        let listen = format!("127.0.0.1:{PORT}");
-        let first = said(&["log", "init", "--dir", log_dir, "--origin", "log.example/bench", "--listen", &listen]);
-        let vkey = first.lines().next().unwrap().to_owned();
-        let issuers: String = gates.iter().map(|gate| format!("{}\n", gate.key.verifier())).collect();
-        std::fs::write(log.join("issuers"), &issuers).unwrap();
-        std::fs::write(dir.join("issuers"), &issuers).unwrap();
-        std::fs::write(dir.join("policy"), format!("log {vkey} http://{listen}\nquorum none\n")).unwrap();
-        let config = log.join("config.toml");
-        let process = counterfoil(&["log", "serve", "--config", config.to_str().unwrap()])
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(dir.join("log.stderr")).unwrap())
-            .spawn()
-            .unwrap();
-        let url = format!("http://{listen}");
-        let started = Instant::now();
-        while !counterfoil(&["log", "status", "--url", &url]).output().unwrap().status.success() {
-            assert!(started.elapsed() < Duration::from_secs(30), "the log does not start");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Log { process, vkey }
-    }
-
-    fn client(&self) -> LogClient {
-        let base: BaseUrl = format!("http://127.0.0.1:{PORT}").parse().unwrap();
-        LogClient::new(base, BoundedClient::new(Timeouts::default()).unwrap())
-    }
-
-    /// Fetches everything and audits it: the number of receipts, and the seconds that the audit took as a process.
-    fn audit(&self, dir: &Path) -> (u64, f64) {
-        let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
-        assert!(!self.vkey.is_empty());
-        said(&["verify", "fetch", "--policy", &path("policy"), "--out", &path("bundle")]);
-        let started = Instant::now();
-        let audit = counterfoil(&[
-            "verify",
-            "audit",
-            "--json",
-            "--policy",
-            &path("policy"),
-            "--issuers",
-            &path("issuers"),
-            &path("bundle"),
-        ]);
-        let output = { audit }.output().unwrap();
-        let seconds = started.elapsed().as_secs_f64();
-        let verdict: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        (verdict["coverage"]["entries"].as_u64().unwrap(), seconds)
-    }
+/// Fetches everything and audits it: the number of receipts, and the seconds that the audit took as a process.
+fn audit(stage: &Stage) -> (u64, f64) {
+    let (policy, issuers, bundle) = (stage.policy_file(), stage.issuers_file(), stage.dir().join("bundle"));
+    let fetch = ["verify", "fetch", "--policy"].map(OsStr::new);
+    let out = [policy.as_os_str(), "--out".as_ref(), bundle.as_os_str()];
+    assert_eq!(stage.call(&[&fetch[..], &out].concat()).unwrap().0, 0);
+    let audit = ["verify", "audit", "--json", "--policy"].map(OsStr::new);
+    let of = [policy.as_os_str(), "--issuers".as_ref(), issuers.as_os_str(), bundle.as_os_str()];
+    let started = Instant::now();
+    let (_, said) = stage.call(&[&audit[..], &of].concat()).unwrap();
+    let seconds = started.elapsed().as_secs_f64();
+    let verdict: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_ne!(verdict["overall"], "fail");
+    (verdict["coverage"]["entries"].as_u64().unwrap(), seconds)
 }

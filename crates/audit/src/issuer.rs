@@ -213,6 +213,17 @@ impl IssuerChecks {
         }
     }
 
+    /// Takes note of a receipt of a type that this version does not know.
+    pub(crate) fn count_unknown_type(&mut self, at: &ReceiptRef, type_name: &str) {
+        self.entries.notice("unknown-type", &[at], || {
+            [
+                format!("a receipt of type {}, which this verifier does not know", quoted(type_name)),
+                String::from("anything that it says: only its place in the stream was checked"),
+                String::from("audit with a newer version if there is one that knows the type"),
+            ]
+        });
+    }
+
     /// Earliest and latest `issued_at`.
     pub(crate) fn issued_at_ms(&self) -> Option<[u64; 2]> {
         self.issued_at_ms

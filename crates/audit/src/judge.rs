@@ -148,6 +148,10 @@ impl<'audit> Audit<'audit> {
                 let action = match receipt.body() {
                     Body::Decision(decision) => Some(Action::of_decision(at, decision)),
                     Body::Foreign(carried) => foreign.add(&at, carried),
+                    Body::Unknown { type_name, .. } => {
+                        issuers.count_unknown_type(&at, type_name);
+                        None
+                    }
                     _ => None,
                 };
                 if let Some(action) = action {

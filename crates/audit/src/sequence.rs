@@ -192,7 +192,7 @@ impl RuleState<'_> {
             (0, _) => String::from("nothing of this kind in the log"),
             (_, 0) => format!("none of {actions} actions carries a {scope}"),
             (_, judged) => format!(
-                "{judged} of {actions} actions carry a {scope}; {} calls that would have completed the sequence were denied; {} allowed ones carry no {scope}",
+                "actions that carry a {scope}: {judged} of {actions}; denied calls that would have completed the sequence: {}; allowed ones of its classes without a {scope}: {}",
                 self.stopped, self.without_scope
             ),
         };

@@ -115,8 +115,14 @@ fn run_g_was_caught_by_its_gate_and_its_prior_list_spans_sessions() {
         let verdict = ladder('G', 2, &lines);
         assert_eq!(found(&verdict), expected(&[]), "{}", told(&verdict));
         let covers = &verdict.check("sequence/R4_SEQUENCE/resource").unwrap().covers;
-        assert!(covers.contains("1 calls that would have completed the sequence were denied"), "{covers}");
-        assert!(verdict.check("sequence/R4_SEQUENCE/session").unwrap().covers.contains("; 0 calls"));
+        assert!(covers.contains("would have completed the sequence: 1;"), "{covers}");
+        assert!(
+            verdict
+                .check("sequence/R4_SEQUENCE/session")
+                .unwrap()
+                .covers
+                .contains("would have completed the sequence: 0;")
+        );
         assert_eq!(verdict.check("sequence/prior-action-classes").unwrap().status, Status::Ok);
     }
 }
@@ -130,7 +136,11 @@ fn run_h_is_missed_by_resource_and_caught_by_subject() {
         // The first pair; the second was denied by a gate that judged by customer.
         assert_eq!(finding.receipts.iter().map(|receipt| receipt.index).collect::<Vec<_>>(), [Some(1), Some(2)]);
         assert!(
-            verdict.check("sequence/R4_SEQUENCE/subject").unwrap().covers.contains("; 1 calls"),
+            verdict
+                .check("sequence/R4_SEQUENCE/subject")
+                .unwrap()
+                .covers
+                .contains("would have completed the sequence: 1;"),
             "{}",
             told(&verdict)
         );

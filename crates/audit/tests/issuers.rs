@@ -162,6 +162,15 @@ fn an_entry_that_is_no_receipt_is_malformed() {
 }
 
 #[test]
+fn a_receipt_of_an_unknown_type_is_counted_and_fails_nothing() {
+    let mut world = World::new();
+    world.log_body(0, r#"{"type":"weather","wind":3}"#);
+    world.seal();
+    let verdict = world.verdict();
+    assert_eq!((verdict.exit_code, verdict.count("unknown-type")), (0, 1), "{}", told(&verdict));
+}
+
+#[test]
 fn time_that_runs_backwards_is_found() {
     let mut world = World::new();
     let mut entries = entries_of(&mut world, 2);
