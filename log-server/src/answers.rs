@@ -1,6 +1,7 @@
 //! What the log answers about receipts that it has: proofs, and the JSON around them.
 
 use crate::committer::Outcome;
+use crate::located::Located;
 use crate::publication::Head;
 use client::wire;
 use merkle::{HashSource, LeafIndex, ProveError, prove_inclusion};
@@ -17,22 +18,17 @@ pub fn proof_text(hashes: &dyn HashSource, index: LeafIndex, head: &Head) -> Res
     Ok(TlogProof { extra: None, index, inclusion, checkpoint }.to_string())
 }
 
-/// That `receipt` is at `index`, as JSON.
+/// That a receipt is where it is, as JSON.
 ///
 /// # Errors
 /// As [`proof_text`].
-pub fn included(
-    hashes: &dyn HashSource,
-    receipt: &Receipt,
-    index: LeafIndex,
-    head: &Head,
-) -> Result<wire::Included, ProveError> {
+pub fn included(hashes: &dyn HashSource, located: &Located, head: &Head) -> Result<wire::Included, ProveError> {
     Ok(wire::Included {
-        index: index.0,
-        issuer: receipt.issuer().to_string(),
-        seq: receipt.seq().0,
-        id: receipt.id().to_string(),
-        proof: proof_text(hashes, index, head)?,
+        index: located.index.0,
+        issuer: located.issuer.to_string(),
+        seq: located.seq.0,
+        id: located.id.to_string(),
+        proof: proof_text(hashes, located.index, head)?,
     })
 }
 
@@ -46,7 +42,8 @@ pub fn found(
     index: LeafIndex,
     head: &Head,
 ) -> Result<wire::Found, ProveError> {
-    let wire::Included { index, issuer, seq, id, proof } = included(hashes, receipt, index, head)?;
+    let located = Located::new(receipt, index);
+    let wire::Included { index, issuer, seq, id, proof } = included(hashes, &located, head)?;
     Ok(wire::Found { index, issuer, seq, id, proof, entry: receipt.to_string() })
 }
 
@@ -56,11 +53,9 @@ pub fn found(
 /// As [`proof_text`].
 pub fn verdict(hashes: &dyn HashSource, outcome: &Outcome) -> Result<wire::BatchVerdict, ProveError> {
     Ok(match outcome {
-        Outcome::Included { receipt, index, duplicate: false, head } => {
-            wire::BatchVerdict::Ok(included(hashes, receipt, *index, head)?)
-        }
-        Outcome::Included { receipt, index, duplicate: true, head } => {
-            wire::BatchVerdict::Duplicate(included(hashes, receipt, *index, head)?)
+        Outcome::Included { located, duplicate, head } => {
+            let included = included(hashes, located, head)?;
+            if *duplicate { wire::BatchVerdict::Duplicate(included) } else { wire::BatchVerdict::Ok(included) }
         }
         Outcome::NotTaken(reason) => wire::BatchVerdict::Refused(reason.to_verdict()),
         Outcome::Skipped(code) => wire::BatchVerdict::Skipped(wire::Skipped {

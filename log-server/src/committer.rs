@@ -12,6 +12,7 @@
 use crate::clock::Clock;
 use crate::fork_log::{ForkLog, Keep};
 use crate::ledger::{Ledger, Shelf, StoreFault};
+use crate::located::Located;
 use crate::publication::{Head, Publication};
 use crate::refusal::NotTaken;
 use crate::registry::Registry;
@@ -63,10 +64,8 @@ pub struct Submission {
 pub enum Outcome {
     /// It is in the log.
     Included {
-        /// The receipt.
-        receipt: Receipt,
-        /// Where.
-        index: LeafIndex,
+        /// Which, and where.
+        located: Located,
         /// Whether it was there before.
         duplicate: bool,
         /// A durable signed head that covers it.
@@ -77,6 +76,9 @@ pub enum Outcome {
     /// It was not looked at: an earlier receipt of its issuer in the same submission was refused with this code.
     Skipped(&'static str),
 }
+
+/// Outcomes, and who waits for them.
+type Answer = (Vec<Outcome>, oneshot::Sender<Vec<Outcome>>);
 
 /// Why a list of issuers was not taken over.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -122,7 +124,9 @@ impl<L: Ledger> Committer<L> {
     pub fn run(mut self, queue: &Receiver<Command>) -> Result<(), StoreFault> {
         let mut next = None;
         loop {
-            let was_waiting = next.is_some();
+            // Only what had queued up before anybody was answered shows load: a lone gate that sends its next receipt as
+            // soon as it has its answer does not, and must not pay the linger.
+            let linger = if next.is_some() { self.linger } else { Duration::ZERO };
             let command = match next.take() {
                 Some(command) => command,
                 None => match queue.recv() {
@@ -131,19 +135,20 @@ impl<L: Ledger> Committer<L> {
                 },
             };
             match command {
+                Command::Stop => return Ok(()),
                 Command::List { keys, done } => {
                     let listed = self.list(&keys)?;
                     let _nobody_waits = done.send(listed);
                 }
-                Command::Stop => return Ok(()),
                 Command::Submit(first) => {
-                    let linger = if was_waiting { self.linger } else { Duration::ZERO };
                     let (group, left_over) = gather(first, queue, linger);
-                    next = left_over;
-                    self.commit(group)?;
+                    let answers = self.commit(group)?;
+                    next = left_over.or_else(|| queue.try_recv().ok());
+                    for (outcomes, reply) in answers {
+                        let _submitter_gone = reply.send(outcomes);
+                    }
                 }
             }
-            next = next.or_else(|| queue.try_recv().ok());
         }
     }
 
@@ -162,7 +167,8 @@ impl<L: Ledger> Committer<L> {
         Ok(Ok(()))
     }
 
-    fn commit(&mut self, group: Vec<Submission>) -> Result<(), StoreFault> {
+    /// Commits a group and says what to answer to whom.
+    fn commit(&mut self, group: Vec<Submission>) -> Result<Vec<Answer>, StoreFault> {
         let started = Instant::now();
         let now = self.clock.now();
         let mut staged = Staged::default();
@@ -181,11 +187,8 @@ impl<L: Ledger> Committer<L> {
         for pair in &staged.forks {
             self.keep_evidence(pair)?;
         }
-        for (verdicts, reply) in judged {
-            let outcomes = verdicts.into_iter().map(|verdict| self.outcome(verdict, base, &staged)).collect();
-            let _submitter_gone = reply.send(outcomes);
-        }
-        Ok(())
+        let outcomes = |verdicts: Vec<Judged>| verdicts.into_iter().map(|verdict| self.outcome(verdict, base, &staged));
+        Ok(judged.into_iter().map(|(verdicts, reply)| (outcomes(verdicts).collect(), reply)).collect())
     }
 
     /// One submission, receipt by receipt.
@@ -239,7 +242,7 @@ impl<L: Ledger> Committer<L> {
             Ok(admitted) => Ok(Judged::Staged { offset: staged.push(admitted), duplicate: false }),
             Err(refusal) if refusal.code == RefusalCode::Duplicate => match staged.offset_of(&issuer, receipt.seq()) {
                 Some(offset) => Ok(Judged::Staged { offset, duplicate: true }),
-                None => Ok(Judged::Held { index: self.held_index(&issuer, receipt.seq())?, receipt }),
+                None => Ok(Judged::Held { located: Located::new(&receipt, self.held_index(&issuer, receipt.seq())?) }),
             },
             Err(mut refusal) => {
                 if refusal.code == RefusalCode::Fork {
@@ -255,15 +258,12 @@ impl<L: Ledger> Committer<L> {
         match verdict {
             Judged::NotTaken(reason) => Outcome::NotTaken(reason),
             Judged::Skipped(code) => Outcome::Skipped(code),
-            Judged::Held { index, receipt } => {
-                Outcome::Included { receipt, index, duplicate: true, head: Arc::clone(&self.head) }
+            Judged::Held { located } => Outcome::Included { located, duplicate: true, head: Arc::clone(&self.head) },
+            Judged::Staged { offset, duplicate } => {
+                let index = LeafIndex(base + offset as u64);
+                let located = Located::new(&staged.admitted[offset].receipt, index);
+                Outcome::Included { located, duplicate, head: Arc::clone(&self.head) }
             }
-            Judged::Staged { offset, duplicate } => Outcome::Included {
-                receipt: staged.admitted[offset].receipt.clone(),
-                index: LeafIndex(base + offset as u64),
-                duplicate,
-                head: Arc::clone(&self.head),
-            },
         }
     }
 
@@ -308,7 +308,7 @@ impl<L: Ledger> Committer<L> {
 #[derive(Debug)]
 enum Judged {
     Staged { offset: usize, duplicate: bool },
-    Held { index: LeafIndex, receipt: Receipt },
+    Held { located: Located },
     NotTaken(NotTaken),
     Skipped(&'static str),
 }

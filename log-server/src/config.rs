@@ -345,7 +345,7 @@ mod tests {
             load_text(&format!("listen = \"a\"\n{}", sections.concat())).unwrap().values.witnesses()
         };
         let good = witness_section("w", KeyKind::CosignatureV1, "http://w.example");
-        assert!(listed(&[good.clone()]).is_ok());
+        assert!(listed(std::slice::from_ref(&good)).is_ok());
         assert!(matches!(listed(&[good.clone(), good]), Err(SetupError::Witnesses(_))));
         assert!(matches!(
             listed(&[witness_section("w", KeyKind::Ed25519, "http://w.example")]),

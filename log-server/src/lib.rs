@@ -21,6 +21,7 @@ pub mod config;
 pub mod fork_log;
 pub mod issuers_file;
 pub mod ledger;
+pub mod located;
 pub mod log;
 #[cfg(test)]
 mod memory_ledger;

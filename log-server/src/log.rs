@@ -18,8 +18,9 @@ use tokio::sync::{Semaphore, oneshot, watch};
 const HELD_BYTES: u32 = 256 * 1024 * 1024;
 /// Reads of the store under way at once. Each may bring 16 MiB into memory before anybody has counted it.
 const READS_AT_ONCE: usize = 16;
-/// Batches being vetted, committed and answered at once. More would only wait for each other.
-const BATCHES_AT_ONCE: usize = 4;
+/// Batches being vetted and committed at once: while one is committed, the next is vetted. More would only wait for each
+/// other, and hold their parsed receipts meanwhile (some ten times the batch).
+const BATCHES_AT_ONCE: usize = 2;
 /// Receipts of a batch that are vetted as one piece: about 10 ms on two cores, which is how long a single receipt may
 /// have to wait behind a batch.
 const VETTED_AT_ONCE: usize = 256;
@@ -140,5 +141,77 @@ impl Log {
             Err(TrySendError::Full(_)) => Err(NotTaken::Overloaded),
             Err(TrySendError::Disconnected(_)) => Err(NotTaken::Stopping),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::memory_ledger::MemoryLedger;
+    use crate::offers::Offers;
+    use crate::quorum::Quorum;
+    use note::{KeyKind, KeyName, SigningKey};
+    use receipt::{Chain, IssuerName, UnixMillis};
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    const QUEUE: usize = 3;
+
+    /// A log whose committer takes nothing from the queue.
+    fn stuck() -> (Arc<Log>, Receiver<Command>, Bytes) {
+        let key = SigningKey::from_seed(KeyName::new("gate").unwrap(), KeyKind::Ed25519, [1; 32]);
+        let registry = Arc::new(Registry::default());
+        registry.list(&[key.verifier()]);
+        let interval = Duration::from_millis(200);
+        let (queue, commands) = sync_channel(QUEUE);
+        let parts = Parts {
+            shelf: MemoryLedger::new().shelf(),
+            registry,
+            publication: Arc::new(Publication::new(Offers::new(interval, Vec::new(), Quorum::every(0)), interval)),
+            can_be_cosigned: false,
+            cosigned_wait: interval,
+            queue,
+            committing: watch::channel(true).1,
+            pool: VettingPool::new().unwrap(),
+        };
+        let open = Chain::new(IssuerName::new("gate").unwrap()).open(UnixMillis(1), &key).unwrap();
+        (Arc::new(Log::new(parts)), commands, Bytes::copy_from_slice(open.bytes()))
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_takes_nothing_on_and_says_so() {
+        let (log, commands, open) = stuck();
+        let mut waiting = Vec::new();
+        for _ in 0..QUEUE {
+            let (log, open) = (Arc::clone(&log), open.clone());
+            waiting.push(tokio::spawn(async move { log.submit(open).await }));
+        }
+        let refused = loop {
+            match tokio::time::timeout(Duration::from_millis(100), log.submit(open.clone())).await {
+                Ok(outcome) => break outcome,
+                Err(_) => continue,
+            }
+        };
+        assert!(matches!(refused, Outcome::NotTaken(NotTaken::Overloaded)), "{refused:?}");
+        let batch = log.submit_batch(vec![open.clone()]).await;
+        assert!(matches!(batch, Err(NotTaken::Overloaded)), "{batch:?}");
+        // The store fails: whoever waits is told that nothing is known, and so is everybody after.
+        drop(commands);
+        assert!(matches!(log.submit(open).await, Outcome::NotTaken(NotTaken::Stopping)));
+    }
+
+    #[tokio::test]
+    async fn keyless_traffic_does_not_reach_the_queue() {
+        let (log, commands, open) = stuck();
+        let impostor = SigningKey::from_seed(KeyName::new("gate").unwrap(), KeyKind::Ed25519, [2; 32]);
+        let forged = Chain::new(IssuerName::new("gate").unwrap()).open(UnixMillis(1), &impostor).unwrap();
+        let stranger = SigningKey::from_seed(KeyName::new("stranger").unwrap(), KeyKind::Ed25519, [3; 32]);
+        let unknown = Chain::new(IssuerName::new("stranger").unwrap()).open(UnixMillis(1), &stranger).unwrap();
+        for bytes in [b"nonsense".as_slice(), &open[1..], forged.bytes(), unknown.bytes()] {
+            let outcome = log.submit(Bytes::copy_from_slice(bytes)).await;
+            assert!(matches!(outcome, Outcome::NotTaken(NotTaken::Rules(_))), "{outcome:?}");
+        }
+        assert!(commands.try_recv().is_err());
     }
 }

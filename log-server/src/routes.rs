@@ -11,7 +11,6 @@ use crate::log::Log;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use http::StatusCode;
@@ -42,7 +41,7 @@ pub fn router(log: Arc<Log>) -> Router {
 }
 
 /// The store could not be read: our fault, and not one that asking again mends.
-fn store_failed(error: &dyn std::fmt::Display) -> Response {
+fn store_failed(error: &dyn std::fmt::Display) -> Problem {
     tracing::error!(%error, "the store could not be read");
     Problem::new(
         StatusCode::INTERNAL_SERVER_ERROR,
@@ -50,14 +49,13 @@ fn store_failed(error: &dyn std::fmt::Display) -> Response {
         "The log's store could not be read",
         "tell the log's operator; the log's own messages say what is wrong",
     )
-    .into_response()
 }
 
 /// Runs a read of the store where it may take its time.
 async fn reading<T: Send + 'static>(
     log: &Arc<Log>,
     read: impl FnOnce(&Log) -> Result<T, StoreFault> + Send + 'static,
-) -> Result<T, Response> {
+) -> Result<T, Problem> {
     match log.reading(read).await {
         Some(Ok(read)) => Ok(read),
         Some(Err(fault)) => Err(store_failed(&fault)),
@@ -67,7 +65,7 @@ async fn reading<T: Send + 'static>(
 
 /// An answer that may be large: counted while the peer reads it, so that many slow readers of large bundles cannot fill
 /// the memory.
-fn counted(log: &Log, bytes: Bytes) -> Result<Body, Response> {
+fn counted(log: &Log, bytes: Bytes) -> Result<Body, Problem> {
     if bytes.len() <= SMALL {
         return Ok(Body::from(bytes));
     }
@@ -75,7 +73,7 @@ fn counted(log: &Log, bytes: Bytes) -> Result<Body, Response> {
     if log.answer_bytes.take(&mut taken, bytes.len()) {
         Ok(Body::new(CountedBody::new(bytes, taken)))
     } else {
-        Err(problem::overloaded("too many large answers are being read; ask again in a second").into_response())
+        Err(problem::overloaded("too many large answers are being read; ask again in a second"))
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Wait after a witness answered without cosigning the head on offer, and after a first failure.
 const RETRY: Duration = Duration::from_millis(250);
 /// The longest wait after failures in a row.
-const LONGEST_RETRY: Duration = Duration::from_secs(10);
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 /// An HTTP client for witnesses, each of whose requests ends within `deadline`.
 ///

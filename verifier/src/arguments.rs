@@ -116,6 +116,9 @@ pub(crate) struct Proof {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Evidence {
+    /// The issuers you know: an issuer's fork across a rotation counts only for those who know its key before.
+    #[arg(long, value_name = "I", env = "COUNTERFOIL_ISSUERS", value_hint = ValueHint::FilePath)]
+    pub(crate) issuers: Option<PathBuf>,
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -2,11 +2,11 @@
 
 use crate::arguments;
 use crate::ascii_json;
-use crate::failure::{Failure, failed, read_file, read_policy, unreadable};
+use crate::failure::{Failure, failed, read_file, read_issuers, read_policy, unreadable};
 use crate::wrap::hanging;
 use audit::quote::plain;
 use audit::{EvidenceError, check_evidence};
-use note::Member;
+use note::{Member, VerifierKey};
 use serde_json::json;
 use service::ExitStatus;
 use std::io::Write;
@@ -18,12 +18,14 @@ pub(crate) fn run_evidence(arguments: &arguments::Evidence) -> Result<ExitStatus
     let bytes = read_file(&arguments.file, MAX_EVIDENCE_BYTES)?;
     let text =
         String::from_utf8(bytes).map_err(|_| unreadable(format!("{} is not UTF-8", arguments.file.display())))?;
-    let shown = match check_evidence(&text) {
+    let issuers = arguments.issuers.as_deref().map(read_issuers).transpose()?.unwrap_or_default();
+    let known: Vec<VerifierKey> = issuers.into_iter().map(|issuer| issuer.vkey).collect();
+    let shown = match check_evidence(&text, &known) {
         Ok(shown) => shown,
         Err(error) => {
             let status = match error {
                 EvidenceError::Unproven { .. } => ExitStatus::Failed,
-                EvidenceError::UnknownKind(_) => ExitStatus::NotChecked,
+                EvidenceError::UnknownKind(_) | EvidenceError::NeedsKey { .. } => ExitStatus::NotChecked,
                 EvidenceError::Json(_) | EvidenceError::NoKind | EvidenceError::Shape { .. } => ExitStatus::Unreadable,
             };
             return Err(Failure { status, reason: format!("{}: {error}", arguments.file.display()) });

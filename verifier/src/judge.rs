@@ -5,7 +5,8 @@ use crate::arguments::Audit;
 use crate::dir_bundle::DirBundle;
 use crate::failure::{Failure, failed, read_issuers, read_policy, read_text, unreadable};
 use crate::{ascii_json, report};
-use audit::{BundleSource, Rules, Terms, Verdict};
+use audit::quote::one_line;
+use audit::{BundleSource, ReadError, Rules, Terms, Verdict};
 use service::ExitStatus;
 use service::progress::Progress;
 use std::io::Write;
@@ -36,7 +37,7 @@ pub(crate) fn run(arguments: &Audit) -> Result<ExitStatus, Failure> {
             threads: arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
             progress: &tell,
         };
-        audit::audit(bundle.as_ref(), &terms).map_err(unreadable)?
+        audit::audit(bundle.as_ref(), &terms).map_err(|error| unreadable(one_line(&error.to_string())))?
     };
     if let Some(report) = &arguments.report {
         write_json(&report.0, &verdict)?;
@@ -50,9 +51,11 @@ pub(crate) fn run(arguments: &Audit) -> Result<ExitStatus, Failure> {
 }
 
 fn open(path: &Path) -> Result<Box<dyn BundleSource>, Failure> {
+    // A path within the bundle may hold line breaks.
+    let cannot = |error: ReadError| unreadable(one_line(&error.to_string()));
     match path.is_dir() {
-        true => Ok(Box::new(DirBundle::open(path).map_err(unreadable)?)),
-        false => Ok(Box::new(ArchiveBundle::open(path).map_err(unreadable)?)),
+        true => Ok(Box::new(DirBundle::open(path).map_err(cannot)?)),
+        false => Ok(Box::new(ArchiveBundle::open(path).map_err(cannot)?)),
     }
 }
 

@@ -4,7 +4,8 @@
 pub(crate) const WIDTH: usize = 80;
 
 /// Breaks `text` at spaces into lines of at most [`WIDTH`] columns; the first begins with `head`, the others with as
-/// many spaces. A word longer than a line is broken where the line ends.
+/// many spaces. A word longer than a line (a key, an id, a path) gets a line of its own and is never broken: people
+/// copy it.
 pub(crate) fn hanging(head: &str, text: &str) -> Vec<String> {
     let indent = head.chars().count();
     let room = WIDTH.saturating_sub(indent).max(1);
@@ -12,8 +13,8 @@ pub(crate) fn hanging(head: &str, text: &str) -> Vec<String> {
     let mut line = String::new();
     let mut length = 0;
     for word in text.split(' ') {
-        let mut rest: Vec<char> = word.chars().collect();
-        if length > 0 && length + 1 + rest.len() > room {
+        let width = word.chars().count();
+        if length > 0 && length + 1 + width > room {
             lines.push(std::mem::take(&mut line));
             length = 0;
         }
@@ -21,13 +22,8 @@ pub(crate) fn hanging(head: &str, text: &str) -> Vec<String> {
             line.push(' ');
             length += 1;
         }
-        while rest.len() > room {
-            let tail = rest.split_off(room);
-            lines.push(rest.into_iter().collect());
-            rest = tail;
-        }
-        length += rest.len();
-        line.extend(rest);
+        line.push_str(word);
+        length += width;
     }
     lines.push(line);
     let prefixed = lines.into_iter().enumerate();
@@ -48,9 +44,10 @@ mod tests {
     }
 
     #[test]
-    fn a_word_longer_than_a_line_is_broken() {
-        let lines = hanging("", &"x".repeat(200));
-        assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [80, 80, 40]);
+    fn a_word_longer_than_a_line_stays_whole() {
+        let (key, path) = ("k".repeat(200), "p".repeat(81));
+        let lines = hanging("key  ", &format!("it is {key} in {path}"));
+        assert_eq!(lines, ["key  it is", &format!("     {key}"), "     in", &format!("     {path}")]);
         assert_eq!(hanging("a ", ""), ["a "]);
     }
 }

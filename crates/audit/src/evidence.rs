@@ -1,12 +1,12 @@
 //! Evidence documents (protocol 7): one door for all kinds.
 //!
 //! A document names its `kind`; the crate that makes that kind checks it. What is checked here is worth as much as the
-//! reader's belief in the key that the document names.
+//! reader's belief in the key that the document names. A name is no key: anybody can make a key of any name.
 
 use crate::quote::{plain, quoted};
 use cosign::{LogFork, WitnessFork};
 use note::VerifierKey;
-use receipt::{IssuerForkEvidence, JsonError, ijson};
+use receipt::{EvidenceError as IssuerForkError, IssuerForkEvidence, JsonError, ijson};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -54,13 +54,21 @@ pub enum EvidenceError {
         /// Why it proves nothing.
         reason: String,
     },
+    /// It shows something only to those who know another key of the issuer's: the receipt that is denied is the
+    /// rotation from that key.
+    #[error("this issuer-fork document {reason}")]
+    NeedsKey {
+        /// Which key, and what to do.
+        reason: String,
+    },
 }
 
-/// Checks one evidence document by itself.
+/// Checks one evidence document. `known` are keys that the reader knows to be issuers'; only an `issuer-fork` across a
+/// rotation asks for them, every other document stands by itself.
 ///
 /// # Errors
 /// [`EvidenceError`]: it shows nothing, and why.
-pub fn check_evidence(text: &str) -> Result<ProvenEvidence, EvidenceError> {
+pub fn check_evidence(text: &str, known: &[VerifierKey]) -> Result<ProvenEvidence, EvidenceError> {
     let members = ijson::parse_object(text)?;
     match members.get("kind").and_then(Value::as_str) {
         None => Err(EvidenceError::NoKind),
@@ -86,7 +94,14 @@ pub fn check_evidence(text: &str) -> Result<ProvenEvidence, EvidenceError> {
         }
         Some("issuer-fork") => {
             let fork: IssuerForkEvidence = read("issuer-fork", members)?;
-            let shown = fork.check().map_err(|error| unproven("issuer-fork", &error))?;
+            let shown = fork.check_knowing(known).map_err(|error| match error {
+                IssuerForkError::UnknownKeyBefore { key } => EvidenceError::NeedsKey {
+                    reason: format!(
+                        "counts only if {key} was the issuer's key before; give the issuers file that lists it"
+                    ),
+                },
+                error => unproven("issuer-fork", &error),
+            })?;
             Ok(ProvenEvidence {
                 kind: "issuer-fork",
                 key: shown.key,
@@ -129,13 +144,14 @@ mod tests {
 
     #[test]
     fn a_fork_of_a_log_accuses_its_key() {
-        let proven = check_evidence(&fork_document()).unwrap();
+        let proven = check_evidence(&fork_document(), &[]).unwrap();
         assert_eq!((proven.kind, proven.key.name().as_str()), ("log-fork", "log.example"));
     }
 
     #[test]
     fn what_proves_nothing_says_why() {
         let document = fork_document();
+        let check_evidence = |text: &str| check_evidence(text, &[]);
         assert!(matches!(check_evidence("["), Err(EvidenceError::Json(_))));
         assert_eq!(check_evidence("{}"), Err(EvidenceError::NoKind));
         assert_eq!(

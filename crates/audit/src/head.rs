@@ -280,10 +280,14 @@ pub(crate) fn judge_listed(
                     .map(|before| heads.listed[before])
                     .filter(|before| before.size == head.size && before.root != head.root);
                 if let Some(twin) = twin {
+                    if check.count("log-fork") >= MAX_FORK_EVIDENCE as u64 {
+                        report_twins(head.size, None, &mut check, evidence);
+                        continue;
+                    }
                     let one = heads.listed_note(facts.bundle, facts.resources, *head, facts.log)?;
                     let other = heads.listed_note(facts.bundle, facts.resources, twin, facts.log)?;
                     if let (Some(one), Some(other)) = (one, other) {
-                        report_twins(head.size, &one, &other, &mut check, evidence);
+                        report_twins(head.size, Some((&one, &other)), &mut check, evidence);
                     }
                 }
             }
@@ -325,7 +329,7 @@ pub(crate) fn judge_known(
             Standing::Mismatch | Standing::Uncovered if twin.is_some() => {
                 let listed = twin.map(|twin| heads.listed_note(facts.bundle, facts.resources, *twin, facts.log)).transpose()?.flatten();
                 if let Some(listed) = listed {
-                    report_twins(head.size(), &head.checkpoint, &listed, &mut check, evidence);
+                    report_twins(head.size(), Some((&head.checkpoint, &listed)), &mut check, evidence);
                 }
             }
             _ if head.size() > largest => check.fail("omitted-head", &[], || {
@@ -351,6 +355,16 @@ pub(crate) fn judge_known(
                 ]
             }),
         }
+    }
+    let offered = facts.checkpoint.map_or(0, |head| head.checkpoint().size.0);
+    if heads.largest_other > offered && heads.largest_other <= largest {
+        check.notice("offered-behind", &[], || {
+            [
+                format!("log/checkpoint has size {offered}, and somebody holds a head of size {}, which the log's list has too", heads.largest_other),
+                String::from("that anything was left out: the log may have moved on while the bundle was fetched"),
+                String::from("nothing to do; the entries were judged up to the newest listed head"),
+            ]
+        });
     }
     if heads.unlisted_more > 0 {
         check.fail("omitted-head", &[], || {
@@ -395,23 +409,23 @@ fn report_fork(
 
 fn report_twins(
     size: u64,
-    one: &SignedCheckpoint<Verified>,
-    other: &SignedCheckpoint<Verified>,
+    twins: Option<(&SignedCheckpoint<Verified>, &SignedCheckpoint<Verified>)>,
     check: &mut CheckBuilder,
     evidence: &mut Vec<serde_json::Value>,
 ) {
-    if let Ok(fork) = LogFork::make(one, other, None) {
-        if check.count("log-fork") < MAX_FORK_EVIDENCE as u64 {
-            evidence.extend(serde_json::to_value(fork).ok());
-        }
-        check.fail("log-fork", &[], || {
-            [
-                format!("the log signed two histories: two heads of size {size} with two roots"),
-                String::from("which of the two is the true one, and who was shown which"),
-                String::from("publish the evidence document in this report; anybody can check it"),
-            ]
-        });
+    if let Some(fork) = twins
+        .filter(|_| check.count("log-fork") < MAX_FORK_EVIDENCE as u64)
+        .and_then(|(one, other)| LogFork::make(one, other, None).ok())
+    {
+        evidence.extend(serde_json::to_value(fork).ok());
     }
+    check.fail("log-fork", &[], || {
+        [
+            format!("the log signed two histories: two heads of size {size} with two roots"),
+            String::from("which of the two is the true one, and who was shown which"),
+            String::from("publish the evidence document in this report; anybody can check it"),
+        ]
+    });
 }
 
 /// `head/freshness`: the time at which a quorum last vouched for the head, against the auditor's limit.

@@ -14,6 +14,9 @@ use note::{SignedCheckpoint, Verified, VerifierKey};
 /// Most heads kept that the log's list does not have. Each is a finding; the rest are counted.
 const MAX_UNLISTED: usize = 1000;
 
+/// Most bytes of these: a usual head has a few hundred, and a log may sign some of a megabyte.
+const MAX_UNLISTED_BYTES: usize = 16 << 20;
+
 /// Pages of heads verified at once.
 const PAGES_AT_ONCE: usize = 16;
 
@@ -53,6 +56,7 @@ pub(crate) struct Heads {
     listed_count: u64,
     /// Heads from elsewhere that the list does not have.
     pub(crate) unlisted: Vec<KnownHead>,
+    unlisted_bytes: usize,
     /// How many more of these there are.
     pub(crate) unlisted_more: u64,
     /// How many heads from elsewhere were looked at.
@@ -177,7 +181,13 @@ impl Heads {
         {
             return;
         }
-        if self.unlisted.len() < MAX_UNLISTED { self.unlisted.push(head) } else { self.unlisted_more += 1 }
+        let bytes = self.unlisted_bytes.saturating_add(head.checkpoint.bytes().len());
+        if self.unlisted.len() < MAX_UNLISTED && bytes <= MAX_UNLISTED_BYTES {
+            self.unlisted_bytes = bytes;
+            self.unlisted.push(head);
+        } else {
+            self.unlisted_more += 1;
+        }
     }
 
     /// The note of a listed head, read again.

@@ -4,7 +4,7 @@
 //! The auditor's issuers file says whose keys count. A receipt of an issuer that is not in it was not checked; an
 //! issuer in the file without a receipt was not either.
 
-use crate::bundle::ReadError;
+use crate::bundle::{BundleSource, ReadError};
 use crate::issuers::AuditedIssuer;
 use crate::kept::KeptReceipt;
 use crate::quote::{plain, quoted};
@@ -13,6 +13,7 @@ use crate::time::{show_duration, show_time};
 use crate::tree::Entry;
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
 use merkle::LeafIndex;
+use note::VerifierKey;
 use receipt::body::Shown;
 use receipt::{
     Admitted, Body, Checked, Malformed, Receipt, Refusal, RefusalCode, SeqNo, UnixMillis, check_signature, place,
@@ -224,6 +225,12 @@ impl IssuerChecks {
         });
     }
 
+    /// Every key that the auditor's issuers have or had: the registered ones, and those that rotations in the log led
+    /// on to.
+    pub(crate) fn keys(&self) -> Vec<VerifierKey> {
+        self.streams.values().flat_map(|stream| stream.state.keys().iter().map(|(_, key)| key.clone())).collect()
+    }
+
     /// Earliest and latest `issued_at`.
     pub(crate) fn issued_at_ms(&self) -> Option<[u64; 2]> {
         self.issued_at_ms
@@ -233,10 +240,13 @@ impl IssuerChecks {
     pub(crate) fn finish(
         mut self,
         end: &LogEnd<'_>,
+        bundle: &dyn BundleSource,
         read_entry: ReadEntry<'_>,
     ) -> Result<(Vec<Check>, Vec<serde_json::Value>), ReadError> {
         for kept in end.kept {
-            self.judge_kept(kept, end, read_entry)?;
+            if let Some(receipt) = kept.read(bundle)? {
+                self.judge_kept(&kept.path, &receipt, end, read_entry)?;
+            }
         }
         for (name, (at, count)) in &self.unknown {
             self.entries.not_checked("unknown-issuer", &[at], || {
@@ -267,28 +277,34 @@ impl IssuerChecks {
     }
 
     /// A receipt that somebody kept with its proof, against the stream in the log.
-    fn judge_kept(&mut self, kept: &KeptReceipt, end: &LogEnd<'_>, read_entry: ReadEntry<'_>) -> Result<(), ReadError> {
-        let Some(stream) = self.streams.get_mut(kept.receipt.issuer().as_str()) else { return Ok(()) };
+    fn judge_kept(
+        &mut self,
+        path: &str,
+        receipt: &Receipt,
+        end: &LogEnd<'_>,
+        read_entry: ReadEntry<'_>,
+    ) -> Result<(), ReadError> {
+        let Some(stream) = self.streams.get_mut(receipt.issuer().as_str()) else { return Ok(()) };
         let at = ReceiptRef {
             index: None,
             issuer: Some(Arc::clone(&stream.name)),
-            seq: Some(kept.receipt.seq().0),
-            id: kept.receipt.id().0,
+            seq: Some(receipt.seq().0),
+            id: receipt.id().0,
         };
-        let checked = check_signature(&kept.receipt, &stream.state);
+        let checked = check_signature(receipt, &stream.state);
         let placed =
             checked.and_then(|checked| place(&stream.state, checked, &|seq| Some(stream.held.get(seq)?.0), None));
         match placed {
             Err(refusal) if refusal.code == RefusalCode::Duplicate => {}
             Err(refusal) if refusal.code == RefusalCode::BadSignature => stream.check.not_checked("kept-receipt-unsigned", &[&at], || {
                 [
-                    format!("the entry kept beside {} is not signed by the issuer: {}", quoted(&kept.path), plain(&refusal.detail)),
+                    format!("the entry kept beside {} is not signed by the issuer: {}", quoted(path), plain(&refusal.detail)),
                     String::from("anything about the issuer's stream"),
                     String::from("ask whoever kept it where it comes from"),
                 ]
             }),
-            Err(refusal) if refusal.code == RefusalCode::Fork && stream.held.get(kept.receipt.seq()).is_some() => {
-                let other: Vec<ReceiptRef> = stream.held_ref(kept.receipt.seq()).into_iter().collect();
+            Err(refusal) if refusal.code == RefusalCode::Fork && stream.held.get(receipt.seq()).is_some() => {
+                let other: Vec<ReceiptRef> = stream.held_ref(receipt.seq()).into_iter().collect();
                 stream.report(&at, &other, &refusal);
                 if let (Some(pair), Some(held_index)) = (&refusal.fork, other.first().and_then(|other| other.index))
                     && self.evidence.len() < MAX_EVIDENCE
@@ -300,7 +316,7 @@ impl IssuerChecks {
             }
             _ if !end.complete => stream.check.not_checked("tail-unread", &[&at], || {
                 [
-                    format!("{} proves a receipt with seq {}, and the entries in the bundle end before it", quoted(&kept.path), kept.receipt.seq()),
+                    format!("{} proves a receipt with seq {}, and the entries in the bundle end before it", quoted(path), receipt.seq()),
                     String::from("whether the log holds it"),
                     String::from("fetch the bundle again"),
                 ]
@@ -309,8 +325,8 @@ impl IssuerChecks {
                 [
                     format!(
                         "{} proves that the log held seq {} of this issuer; in the log presented its stream ends before seq {}",
-                        quoted(&kept.path),
-                        kept.receipt.seq(),
+                        quoted(path),
+                        receipt.seq(),
                         stream.state.next_seq()
                     ),
                     String::from("who cut it: the log, or whoever made the bundle"),

@@ -16,10 +16,10 @@ use crate::head::{HeadFacts, judge_freshness, judge_known, judge_listed, judge_t
 use crate::heads::{Heads, NoLog, choose_log};
 use crate::issuer::{IssuerChecks, LogEnd};
 use crate::issuers::AuditedIssuer;
-use crate::kept::KeptProofs;
+use crate::kept::{KeptProofs, is_kept};
 use crate::parallel;
-use crate::quorum::{Vouched, judge_newest, judge_witnessed, judge_witnesses};
-use crate::quote::{plain, quoted};
+use crate::quorum::{Vouched, judge_newest, judge_silence, judge_witnessed, judge_witnesses};
+use crate::quote::{one_line, plain, quoted};
 use crate::rules::Rules;
 use crate::sequence::SequenceChecks;
 use crate::tree::{Entry, Resources};
@@ -187,7 +187,8 @@ impl<'audit> Audit<'audit> {
             lines.finish(format!("{} cosignatures of the policy's witnesses verify", self.cosignatures.good.len())),
         );
         checks.push(judge_witnesses(&facts, authenticated, terms.policy, &self.cosignatures, &mut evidence)?);
-        checks.push(judge_evidence(self.bundle, paths, terms, self.log)?);
+        checks.push(judge_silence(terms.policy, &self.cosignatures, terms.at, terms.max_age_ms));
+        checks.push(judge_evidence(self.bundle, paths, terms, self.log, &issuers.keys())?);
 
         coverage.issued_at_ms = issuers.issued_at_ms();
         let as_of = terms.at.map(|at| (at, "the time of the audit"));
@@ -195,7 +196,7 @@ impl<'audit> Audit<'audit> {
             .quorum_at_s
             .map(|time| (UnixMillis(time.saturating_mul(1000)), "when a quorum last vouched for the head")));
         let end = LogEnd { as_of, kept: &kept_receipts, complete: replayed.stopped.is_none() };
-        let (issuer_checks, issuer_evidence) = issuers.finish(&end, &read_entry)?;
+        let (issuer_checks, issuer_evidence) = issuers.finish(&end, self.bundle, &read_entry)?;
         checks.extend(issuer_checks);
         checks.extend(sequence.finish());
         checks.extend(foreign.finish());
@@ -209,7 +210,7 @@ impl<'audit> Audit<'audit> {
         coverage.cosigned_sizes = vouched.sizes;
         coverage.cosigned_at_s = vouched.times_s;
         coverage.quorum_at_s = vouched.quorum_at_s;
-        coverage.ignored.extend(self.resources.stray.iter().map(|path| plain(path)));
+        coverage.ignored.extend(self.resources.stray.iter().map(|path| one_line(path)));
         cap_ignored(&mut coverage.ignored);
         Ok((checks, evidence))
     }
@@ -295,22 +296,24 @@ fn read_entry(
 }
 
 /// `head/evidence`: accusations that lie in the bundle, each checked by itself. A good one against a key that this
-/// audit relies on fails it.
+/// audit relies on fails it: against the key, and not the name, which anybody can give a key of his own to accuse
+/// its bearer. `issuer_keys` are those that the auditor's issuers have or had.
 fn judge_evidence(
     bundle: &dyn BundleSource,
     paths: &[String],
     terms: &Terms<'_>,
     log: &VerifierKey,
+    issuer_keys: &[VerifierKey],
 ) -> Result<Check, ReadError> {
     let mut check = CheckBuilder::new(Family::Head, "evidence");
     let mut files = 0;
-    for path in paths.iter().filter(|path| path.starts_with("evidence/") && path.ends_with(".json")) {
+    for path in paths.iter().filter(|path| is_evidence(path)) {
         let Some(bytes) = read_part(bundle, path, MAX_EVIDENCE_BYTES)? else { continue };
         files += 1;
         check.checked();
         let shown = std::str::from_utf8(&bytes)
             .map_err(|_| String::from("it is not UTF-8"))
-            .and_then(|text| check_evidence(text).map_err(|error: EvidenceError| error.to_string()));
+            .and_then(|text| check_evidence(text, issuer_keys).map_err(|error: EvidenceError| error.to_string()));
         match shown {
             Err(why) => check.not_checked("evidence-unproven", &[], || {
                 [
@@ -322,17 +325,31 @@ fn judge_evidence(
             Ok(shown) => {
                 let is_relied_on = shown.key == *log
                     || terms.policy.witnesses().iter().any(|witness| witness.vkey == shown.key)
-                    || terms.issuers.iter().any(|issuer| issuer.vkey.name() == shown.key.name());
-                let words = || {
-                    [
-                        format!("{}: {}", quoted(path), shown.sentence),
-                        shown.not_shown.clone(),
-                        String::from("publish it; it stands by itself"),
-                    ]
-                };
+                    || issuer_keys.contains(&shown.key);
                 match is_relied_on {
-                    true => check.fail(shown.kind, &[], words),
-                    false => check.notice(shown.kind, &[], words),
+                    true => check.fail(shown.kind, &[], || {
+                        [
+                            format!("{}: {}", quoted(path), shown.sentence),
+                            shown.not_shown.clone(),
+                            String::from("publish it; it stands by itself"),
+                        ]
+                    }),
+                    false => check.notice(shown.kind, &[], || {
+                        [
+                            format!(
+                                "{}, against a key that this audit does not rely on: {}",
+                                quoted(path),
+                                shown.sentence
+                            ),
+                            String::from(
+                                "anything against anybody whose key you know: anybody can make a key of this name",
+                            ),
+                            format!(
+                                "compare the key it names, {}, with the one you know",
+                                plain(&shown.key.to_string())
+                            ),
+                        ]
+                    }),
                 }
             }
         }
@@ -344,6 +361,10 @@ fn judge_evidence(
     }))
 }
 
+fn is_evidence(path: &str) -> bool {
+    path.starts_with("evidence/") && path.ends_with(".json")
+}
+
 /// Files that nothing was concluded from: copies of the auditor's own files, witnesses that the policy does not list,
 /// older heads of journals.
 fn ignored_files(paths: &[String], policy: &Policy) -> Vec<String> {
@@ -351,15 +372,15 @@ fn ignored_files(paths: &[String], policy: &Policy) -> Vec<String> {
         policy.witnesses().iter().map(|witness| format!("{}/", witness_dir(witness.vkey.name()))).collect();
     let is_read = |path: &str| {
         path.starts_with("log/")
-            || path.starts_with("proofs/")
-            || path.starts_with("evidence/")
+            || is_kept(path)
+            || is_evidence(path)
             || witnesses.iter().any(|dir| {
                 path.strip_prefix(dir.as_str()).is_some_and(|rest| {
                     rest == "checkpoint" || (rest.starts_with("journal/") && !rest.starts_with("journal/heads/"))
                 })
             })
     };
-    let mut ignored: Vec<String> = paths.iter().filter(|path| !is_read(path)).map(|path| plain(path)).collect();
+    let mut ignored: Vec<String> = paths.iter().filter(|path| !is_read(path)).map(|path| one_line(path)).collect();
     ignored.sort_unstable();
     ignored
 }

@@ -17,12 +17,32 @@ use std::collections::BTreeMap;
 const MAX_KEPT: usize = 100_000;
 
 const PROOF_ENDING: &str = ".tlog-proof";
+const ENTRY_ENDING: &str = ".entry";
 
-/// A receipt that the log once held, as a kept proof shows.
+/// An entry that the log once held, as a kept proof shows; read again where it is looked at, for a receipt takes many
+/// times the memory of its bytes.
 #[derive(Debug)]
 pub(crate) struct KeptReceipt {
+    /// Where the proof is.
     pub(crate) path: String,
-    pub(crate) receipt: Receipt,
+    leaf: Hash,
+}
+
+/// Whether a file is a kept proof or a kept entry.
+pub(crate) fn is_kept(path: &str) -> bool {
+    path.starts_with("proofs/") && (path.ends_with(PROOF_ENDING) || path.ends_with(ENTRY_ENDING))
+}
+
+impl KeptReceipt {
+    /// The receipt, if the entry is one.
+    pub(crate) fn read(&self, bundle: &dyn BundleSource) -> Result<Option<Receipt>, ReadError> {
+        let entry = read_part(bundle, &entry_path(&self.path), MAX_ENTRY_BYTES)?.unwrap_or_default();
+        Ok(Receipt::parse(&entry).ok().filter(|receipt| receipt.id().0 == self.leaf))
+    }
+}
+
+fn entry_path(proof_path: &str) -> String {
+    format!("{}{ENTRY_ENDING}", proof_path.strip_suffix(PROOF_ENDING).unwrap_or(proof_path))
 }
 
 /// The kept proofs of one bundle.
@@ -94,8 +114,7 @@ impl KeptProofs {
         let Some(bytes) = read_part(bundle, path, MAX_PROOF_LEN as u64)? else {
             return Ok(Err(String::from("it cannot be found again")));
         };
-        let entry_path = format!("{}.entry", path.trim_end_matches(PROOF_ENDING));
-        let Some(entry) = read_part(bundle, &entry_path, MAX_ENTRY_BYTES)? else {
+        let Some(entry) = read_part(bundle, &entry_path(path), MAX_ENTRY_BYTES)? else {
             return Ok(Err(String::from("its .entry is not beside it")));
         };
         let proof = match TlogProof::parse(&bytes) {
@@ -116,9 +135,7 @@ impl KeptProofs {
         cosignatures.read(policy, log, &verified.checkpoint, &found_in, lines);
         heads.learn(KnownHead { checkpoint: verified.checkpoint, found_in });
         self.proven.entry(proof.index.0).or_default().push((path.to_owned(), leaf));
-        if let Ok(receipt) = Receipt::parse(&entry) {
-            self.receipts.push(KeptReceipt { path: path.to_owned(), receipt });
-        }
+        self.receipts.push(KeptReceipt { path: path.to_owned(), leaf });
         Ok(Ok(()))
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct PriorChecks {
     latest: HashMap<(Key, u32), u64>,
     /// Index in the log of every decision by subject and receipt id.
     touched: HashMap<Key, u64>,
+    /// Issuers that only committed to a class, a ruling or a scope: their histories are not all in the clear.
+    hiding: HashSet<u32>,
     claims: u64,
     head_claims: u64,
     allowed_claims: u64,
@@ -61,6 +63,7 @@ impl PriorChecks {
             native: HashMap::new(),
             latest: HashMap::new(),
             touched: HashMap::new(),
+            hiding: HashSet::new(),
             claims: 0,
             head_claims: 0,
             allowed_claims: 0,
@@ -185,15 +188,15 @@ impl PriorChecks {
                 .collect();
             is_merged(&by_all, &claimed_numbers) || is_merged(&by_issuer, &claimed_numbers)
         });
-        if !matches {
-            let longest = candidates
-                .iter()
-                .flatten()
-                .filter_map(|(key, _)| Some(self.native.get(key)?.by_all.len()))
-                .max()
-                .unwrap_or(0);
-            self.report_differs(action, claimed, longest, what);
+        if matches {
+            return;
         }
+        if self.hiding.contains(&issuer) || !action.committed.is_empty() {
+            self.report_unjudged(action, claimed, "the issuer only commits to members that tell its histories apart");
+            return;
+        }
+        let longest = candidates.iter().flatten().filter_map(|(key, _)| Some(self.native.get(key)?.by_all.len())).max();
+        self.report_differs(action, claimed, longest.unwrap_or(0), what);
     }
 
     fn judge_heads(&mut self, action: &Action, heads: &[(String, ReceiptId)], issuer: u32) {
@@ -226,6 +229,9 @@ impl PriorChecks {
 
     fn record(&mut self, action: &Action, issuer: u32, class: Option<u32>) {
         let index = action.at.index.unwrap_or(u64::MAX);
+        if !action.committed.is_empty() {
+            self.hiding.insert(issuer);
+        }
         if let Some(class) = class.filter(|_| action.allowed) {
             let session = action.session.iter().map(|session| native_key("session", session));
             let resource = action.resource.iter().map(|resource| native_key("resource", resource));

@@ -8,12 +8,13 @@
 use crate::bundle::ReadError;
 use crate::head::{HeadFacts, Standing};
 use crate::quote::quoted;
-use crate::time::show_time_s;
+use crate::time::{show_duration, show_time, show_time_s};
 use crate::verdict::{Check, CheckBuilder, Family};
 use crate::witnesses::{Cosignatures, Cosigned};
 use cosign::{WitnessFork, implied_root};
-use merkle::TreeSize;
+use merkle::{RootHash, TreeSize};
 use note::Policy;
+use receipt::UnixMillis;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the cosignatures say about the newest head.
@@ -169,24 +170,23 @@ pub(crate) fn judge_witnesses(
     evidence: &mut Vec<serde_json::Value>,
 ) -> Result<Check, ReadError> {
     let mut check = CheckBuilder::new(Family::Quorum, "witnesses");
-    let mut of_witness: BTreeMap<usize, Vec<&Cosigned>> = BTreeMap::new();
+    let mut of_witness: BTreeMap<usize, BTreeMap<(u64, RootHash), &Cosigned>> = BTreeMap::new();
     for cosigned in &cosignatures.good {
         check.checked();
-        let seen = of_witness.entry(cosigned.witness).or_default();
-        if !seen.iter().any(|other| (other.size, other.root) == (cosigned.size, cosigned.root)) {
-            seen.push(cosigned);
-        }
+        of_witness.entry(cosigned.witness).or_default().entry((cosigned.size, cosigned.root)).or_insert(cosigned);
     }
     for (witness, heads) in &of_witness {
-        let Some(fork) = contradiction(facts, authenticated, heads) else { continue };
-        let (smaller, larger) = (&cosignatures.notes[fork.0.note], &cosignatures.notes[fork.1.note]);
-        let implied = match fork.0.size == fork.1.size {
-            true => None,
-            false => implied_root(&facts.tiles(fork.0.size, fork.1.size)?, TreeSize(fork.0.size), larger).ok(),
-        };
+        let heads: Vec<&Cosigned> = heads.values().copied().collect();
+        let Some(fork) = contradiction(facts, authenticated, &heads) else { continue };
         let vkey = &policy.witnesses()[*witness].vkey;
-        if let Ok(document) = WitnessFork::make(vkey, smaller, larger, implied) {
-            evidence.extend(serde_json::to_value(document).ok());
+        if let (Some(smaller), Some(larger)) = (cosignatures.note_of(fork.0), cosignatures.note_of(fork.1)) {
+            let implied = match fork.0.size == fork.1.size {
+                true => None,
+                false => implied_root(&facts.tiles(fork.0.size, fork.1.size)?, TreeSize(fork.0.size), larger).ok(),
+            };
+            if let Ok(document) = WitnessFork::make(vkey, smaller, larger, implied) {
+                evidence.extend(serde_json::to_value(document).ok());
+            }
         }
         check.fail("witness-fork", &[], || {
             [
@@ -203,20 +203,63 @@ pub(crate) fn judge_witnesses(
     )))
 }
 
-/// Two heads that one witness cosigned and no history holds both, the smaller first.
+/// Two heads that one witness cosigned and no history holds both, the smaller first. `heads` are ascending by size.
 fn contradiction<'heads>(
     facts: &HeadFacts<'_>,
     authenticated: u64,
     heads: &[&'heads Cosigned],
 ) -> Option<(&'heads Cosigned, &'heads Cosigned)> {
-    let same_size = heads.iter().enumerate().find_map(|(place, one)| {
-        let other = heads[place + 1..].iter().find(|other| other.size == one.size && other.root != one.root)?;
-        Some((*one, *other))
-    });
-    same_size.or_else(|| {
+    let twins = heads.windows(2).find(|pair| pair[0].size == pair[1].size);
+    twins.map(|pair| (pair[0], pair[1])).or_else(|| {
         let stands = |head: &Cosigned| facts.standing(head.size, head.root, authenticated);
         let forked = heads.iter().find(|head| stands(head) == Standing::Fork)?;
         let later = heads.iter().find(|head| stands(head) == Standing::OnTree && head.size > forked.size)?;
         Some((*forked, *later))
     })
+}
+
+/// `quorum/silent-witnesses`: whether every witness of the policy still vouched for anything within the auditor's
+/// limit. A quorum may do without one that is silent; what that one would have seen is not checked all the same.
+pub(crate) fn judge_silence(
+    policy: &Policy,
+    cosignatures: &Cosignatures,
+    at: Option<UnixMillis>,
+    max_age_ms: Option<u64>,
+) -> Check {
+    let mut check = CheckBuilder::new(Family::Quorum, "silent-witnesses");
+    let (Some(at), Some(max_age_ms)) = (at, max_age_ms) else {
+        check.required(false);
+        return check.finish("needs --at and --max-age");
+    };
+    let mut newest_s: BTreeMap<usize, u64> = BTreeMap::new();
+    for cosigned in &cosignatures.good {
+        let newest = newest_s.entry(cosigned.witness).or_insert(0);
+        *newest = (*newest).max(cosigned.timestamp_s);
+    }
+    for (place, witness) in policy.witnesses().iter().enumerate() {
+        check.checked();
+        let newest_s = newest_s.get(&place).copied();
+        let age_ms = newest_s.map(|newest_s| at.0.saturating_sub(newest_s.saturating_mul(1000)));
+        if age_ms.is_some_and(|age_ms| age_ms <= max_age_ms) {
+            continue;
+        }
+        check.not_checked("silent-witness", &[], || {
+            let since = match (newest_s, age_ms) {
+                (Some(newest_s), Some(age_ms)) => {
+                    format!("since {}, {} before {}", show_time_s(newest_s), show_duration(age_ms), show_time(at))
+                }
+                _ => String::from("at any time"),
+            };
+            [
+                format!(
+                    "witness {} vouched for no head of this log {since}; the limit is {}",
+                    quoted(witness.vkey.name().as_str()),
+                    show_duration(max_age_ms)
+                ),
+                String::from("whether the witness stood still, or saw something that it did not vouch for"),
+                String::from("ask the witness's operator; look at its journal"),
+            ]
+        });
+    }
+    check.finish(format!("{} witnesses, each by the time of its newest cosignature", policy.witnesses().len()))
 }

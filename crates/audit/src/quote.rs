@@ -45,6 +45,11 @@ pub fn plain(text: &str) -> String {
     out
 }
 
+/// [`plain`] without line breaks: for a path or a name that stands by itself on a line, and may hold any character.
+pub fn one_line(text: &str) -> String {
+    plain(text).replace('\n', "\\u{a}")
+}
+
 fn is_harmless(character: char) -> bool {
     matches!(character, ' '..='~')
         || (character > '~' && character < FIRST_RIGHT_TO_LEFT && character.is_alphanumeric())
@@ -77,5 +82,6 @@ mod tests {
     #[test]
     fn sentences_keep_their_line_breaks_only() {
         assert_eq!(plain("a\nb\tc\u{1b}"), "a\nb\\u{9}c\\u{1b}");
+        assert_eq!(one_line("a\nb\u{1b}"), "a\\u{a}b\\u{1b}");
     }
 }

@@ -16,6 +16,10 @@ use serde_json::Value;
 /// Most cosignatures kept: a few for each witness, and those on kept proofs.
 const MAX_COSIGNATURES: usize = 100_000;
 
+/// Most bytes of notes kept for evidence. A usual one has a few hundred; one with a megabyte of extension lines on
+/// each of a hundred thousand proofs must not fill the memory.
+const MAX_NOTES_KEPT: usize = 64 << 20;
+
 /// A witness's good cosignature over some head of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Cosigned {
@@ -24,18 +28,24 @@ pub(crate) struct Cosigned {
     pub(crate) size: u64,
     pub(crate) root: RootHash,
     pub(crate) timestamp_s: u64,
-    /// The note it stands on, by place in [`Cosignatures::notes`].
-    pub(crate) note: usize,
+    /// The note it stands on, by place in [`Cosignatures::notes`], if it was kept.
+    note: Option<usize>,
 }
 
 /// All good cosignatures in a bundle.
 #[derive(Debug, Default)]
 pub(crate) struct Cosignatures {
     pub(crate) good: Vec<Cosigned>,
-    pub(crate) notes: Vec<SignedCheckpoint<Verified>>,
+    notes: Vec<SignedCheckpoint<Verified>>,
+    kept_bytes: usize,
 }
 
 impl Cosignatures {
+    /// The note that a cosignature stands on, while few enough were kept.
+    pub(crate) fn note_of(&self, cosigned: &Cosigned) -> Option<&SignedCheckpoint<Verified>> {
+        self.notes.get(cosigned.note?)
+    }
+
     /// Verifies the policy's witnesses' lines on a checkpoint that the log signed. Bad ones and lines of nobody's
     /// key are findings in `lines`.
     pub(crate) fn read(
@@ -48,7 +58,8 @@ impl Cosignatures {
     ) {
         let keys: Vec<VerifierKey> = policy.witnesses().iter().map(|witness| witness.vkey.clone()).collect();
         report_unknown_lines(checkpoint.note(), log, &keys, found_in, lines);
-        let place = self.notes.len();
+        let kept_bytes = self.kept_bytes.saturating_add(checkpoint.bytes().len());
+        let place = (kept_bytes <= MAX_NOTES_KEPT).then_some(self.notes.len());
         let mut used = false;
         for line in verified_cosignatures(checkpoint.note(), &keys) {
             lines.checked();
@@ -78,8 +89,9 @@ impl Cosignatures {
                 }),
             }
         }
-        if used {
+        if used && place.is_some() {
             self.notes.push(checkpoint.clone());
+            self.kept_bytes = kept_bytes;
         }
     }
 }

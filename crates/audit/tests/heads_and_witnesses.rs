@@ -204,7 +204,7 @@ fn a_second_history_shown_to_a_witness_becomes_evidence_against_the_log() {
         assert_eq!(verdict.exit_code, 1, "{}", told(&verdict));
         assert_eq!(verdict.check("head/known-heads").unwrap().count("log-fork"), 1, "{}", told(&verdict));
         assert_eq!(verdict.evidence.len(), 1);
-        let proven = check_evidence(&verdict.evidence[0].to_string()).unwrap();
+        let proven = check_evidence(&verdict.evidence[0].to_string(), &[]).unwrap();
         assert_eq!((proven.kind, proven.key), ("log-fork", world.log.key.log_key().verifier()));
     }
 }
@@ -217,7 +217,7 @@ fn a_fork_inside_the_logs_own_list_becomes_evidence() {
     world.log.heads.insert(0, forked);
     let verdict = world.verdict();
     assert_eq!(verdict.check("head/heads").unwrap().count("log-fork"), 1, "{}", told(&verdict));
-    assert_eq!(check_evidence(&verdict.evidence[0].to_string()).unwrap().kind, "log-fork");
+    assert_eq!(check_evidence(&verdict.evidence[0].to_string(), &[]).unwrap().kind, "log-fork");
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn a_witness_that_vouches_for_two_histories_is_accused() {
         let verdict = world.audit(&bundle);
         assert_eq!(verdict.check("quorum/witnesses").unwrap().count("witness-fork"), 1, "{}", told(&verdict));
         let kinds: Vec<&str> =
-            verdict.evidence.iter().map(|document| check_evidence(&document.to_string()).unwrap().kind).collect();
+            verdict.evidence.iter().map(|document| check_evidence(&document.to_string(), &[]).unwrap().kind).collect();
         assert_eq!(kinds, ["log-fork", "witness-fork"]);
     }
 }
@@ -364,6 +364,18 @@ fn heads_signed_but_not_yet_offered_are_checked_and_noticed() {
     let verdict = world.audit(&bundle);
     assert_eq!((verdict.exit_code, verdict.count("not-yet-offered")), (0, 1), "{}", told(&verdict));
     assert_eq!((verdict.coverage.head_size, verdict.coverage.authenticated_size), (Some(6), 11));
+}
+
+#[test]
+fn an_offered_head_behind_what_a_witness_holds_is_noticed() {
+    let mut world = sealed(5);
+    let offered = world.with_cosignatures(&world.log.heads[0]);
+    world.log_heartbeats(5);
+    world.seal();
+    let mut bundle = world.bundle();
+    bundle.insert("log/checkpoint", offered.bytes());
+    let verdict = world.audit(&bundle);
+    assert_eq!((verdict.exit_code, verdict.count("offered-behind")), (0, 1), "{}", told(&verdict));
 }
 
 #[test]

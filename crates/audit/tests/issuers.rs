@@ -123,7 +123,7 @@ fn two_receipts_of_one_seq_are_evidence_against_the_issuer() {
     entries.push(other.bytes().to_vec());
     let verdict = verdict_over(&mut world, entries);
     assert_eq!(only_failure(&verdict), (GATE.to_owned(), "fork", vec![(Some(1), Some(1)), (Some(3), Some(1))]));
-    let proven = check_evidence(&verdict.evidence[0].to_string()).unwrap();
+    let proven = check_evidence(&verdict.evidence[0].to_string(), &[]).unwrap();
     assert_eq!((proven.kind, proven.key), ("issuer-fork", before.key().verifier()));
 }
 
@@ -137,7 +137,7 @@ fn a_successor_that_denies_the_head_is_evidence_and_the_stream_goes_on() {
     entries.push(signed(&gate, 3, denied.id(), START_MS + 3000, HEARTBEAT));
     let verdict = verdict_over(&mut world, entries);
     assert_eq!(only_failure(&verdict), (GATE.to_owned(), "fork", vec![(Some(1), Some(1)), (Some(2), Some(2))]));
-    assert_eq!(check_evidence(&verdict.evidence[0].to_string()).unwrap().kind, "issuer-fork");
+    assert_eq!(check_evidence(&verdict.evidence[0].to_string(), &[]).unwrap().kind, "issuer-fork");
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_kept_receipt_that_contradicts_the_stream_is_evidence() {
     let verdict = world.audit(&bundle);
     assert_eq!(verdict.check(GATE).unwrap().count("fork"), 1, "{}", told(&verdict));
     let kinds: Vec<&str> =
-        verdict.evidence.iter().map(|document| check_evidence(&document.to_string()).unwrap().kind).collect();
+        verdict.evidence.iter().map(|document| check_evidence(&document.to_string(), &[]).unwrap().kind).collect();
     assert_eq!(kinds, ["log-fork", "issuer-fork"]);
 }
 

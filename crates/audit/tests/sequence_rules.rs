@@ -294,3 +294,12 @@ fn a_claim_that_names_no_history_is_not_judged() {
     assert_eq!(prior_codes(&verdict), [("prior-unjudged", Severity::NotChecked)]);
     assert_eq!(verdict.exit_code, 2);
 }
+
+#[test]
+fn a_claim_about_a_history_that_is_only_committed_to_is_not_judged() {
+    let mut hidden = decision("1", true, MUTATION, "s1", "", "");
+    hidden["action_class"] = json!({"#": format!("sha256:{}", "0".repeat(64))});
+    let verdict = logged(&[hidden, with_prior(decision("2", true, "READ", "s1", "", ""), &[MUTATION])]).verdict();
+    assert_eq!(prior_codes(&verdict), [("prior-unjudged", Severity::NotChecked)], "{}", told(&verdict));
+    assert_eq!(verdict.exit_code, 2);
+}

@@ -18,7 +18,11 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// One refusal, ready to be sent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Problem {
+pub struct Problem(Box<Parts>);
+
+/// Boxed, so that it is cheap to be the error of a `Result`.
+#[derive(Clone, Debug, PartialEq)]
+struct Parts {
     status: StatusCode,
     code: String,
     title: String,
@@ -36,54 +40,48 @@ impl Problem {
         title: impl Into<String>,
         detail: impl Into<String>,
     ) -> Self {
-        Self {
-            status,
-            code: code.into(),
-            title: title.into(),
-            detail: detail.into(),
-            retry_after_s: None,
-            members: Map::new(),
-        }
+        let (code, title, detail) = (code.into(), title.into(), detail.into());
+        Self(Box::new(Parts { status, code, title, detail, retry_after_s: None, members: Map::new() }))
     }
 
     /// Adds an extension member. The five standing members cannot be overwritten by it.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.members.insert(name.to_owned(), value.into());
+        self.0.members.insert(name.to_owned(), value.into());
         self
     }
 
     /// Adds `Retry-After`, in seconds.
     #[must_use]
     pub fn retry_after_s(mut self, seconds: u64) -> Self {
-        self.retry_after_s = Some(seconds);
+        self.0.retry_after_s = Some(seconds);
         self
     }
 
     /// The status it will be answered with.
     pub fn status(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     /// The stable word for programs.
     pub fn code(&self) -> &str {
-        &self.code
+        &self.0.code
     }
 
     /// The sentence for people.
     pub fn detail(&self) -> &str {
-        &self.detail
+        &self.0.detail
     }
 
     /// The document itself.
     pub fn to_json(&self) -> Value {
         let mut document = Map::new();
-        document.insert("type".into(), format!("urn:counterfoil:problem:{}", self.code).into());
-        document.insert("title".into(), self.title.clone().into());
-        document.insert("status".into(), self.status.as_u16().into());
-        document.insert("detail".into(), self.detail.clone().into());
-        document.insert("code".into(), self.code.clone().into());
-        for (name, value) in &self.members {
+        document.insert("type".into(), format!("urn:counterfoil:problem:{}", self.0.code).into());
+        document.insert("title".into(), self.0.title.clone().into());
+        document.insert("status".into(), self.0.status.as_u16().into());
+        document.insert("detail".into(), self.0.detail.clone().into());
+        document.insert("code".into(), self.0.code.clone().into());
+        for (name, value) in &self.0.members {
             document.entry(name.clone()).or_insert_with(|| value.clone());
         }
         Value::Object(document)
@@ -92,11 +90,11 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = (self.status, self.to_json().to_string()).into_response();
+        let mut response = (self.0.status, self.to_json().to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(seconds) = self.retry_after_s {
+        if let Some(seconds) = self.0.retry_after_s {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response

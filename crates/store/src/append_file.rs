@@ -66,8 +66,19 @@ impl AppendFile {
 }
 
 impl FileReader {
+    /// Opens a file that is there, to read only.
+    pub(crate) fn open(path: PathBuf) -> Result<FileReader, StoreError> {
+        let file = File::open(&path).map_err(|error| StoreError::io(&path, error))?;
+        Ok(FileReader { path: Arc::new(path), file: Arc::new(file) })
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The whole file, from its beginning.
+    pub(crate) fn stream(&self) -> impl std::io::Read + use<> {
+        FileStream { file: Arc::clone(&self.file), offset: 0 }
     }
 
     /// Exactly `length` bytes from `offset` on.
@@ -75,6 +86,20 @@ impl FileReader {
         let mut bytes = vec![0; length];
         self.file.read_exact_at(&mut bytes, offset).map_err(|error| StoreError::io(&self.path, error))?;
         Ok(bytes)
+    }
+}
+
+/// Reads on from an offset of its own.
+struct FileStream {
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl std::io::Read for FileStream {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
     }
 }
 

@@ -54,6 +54,28 @@ pub enum StoreError {
         /// The size that was appended to.
         appended: TreeSize,
     },
+    /// The caller commits a receipt that does not follow the one before it of its issuer.
+    #[error("receipt {seq} of {issuer} does not follow what the store holds of that issuer; nothing was written")]
+    OutOfPlace {
+        /// Whose receipt.
+        issuer: receipt::IssuerName,
+        /// Its number.
+        seq: receipt::SeqNo,
+    },
+    /// The caller wants to keep evidence that is none.
+    #[error("a document of evidence is JSON on one line of fewer than {limit} bytes; it was not kept")]
+    NotADocument {
+        /// The limit.
+        limit: usize,
+    },
+    /// The caller wants to hold a head that no slot can take.
+    #[error(
+        "the head and its cosignature are longer than the {limit} bytes of a slot; it is not held, and so must not be cosigned"
+    )]
+    HeadTooLong {
+        /// The limit.
+        limit: usize,
+    },
     /// The head could not be signed.
     #[error("the head cannot be signed: {0}; the key must be the log's own")]
     Sign(#[from] note::CheckpointError),

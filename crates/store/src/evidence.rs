@@ -11,6 +11,7 @@ use crate::append_file::AppendFile;
 use crate::error::StoreError;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -25,6 +26,8 @@ pub struct EvidenceFile {
     file: AppendFile,
     known: HashSet<[u8; 32]>,
     reader: EvidenceReader,
+    /// A write failed: what follows it in the file is unknown.
+    poisoned: bool,
 }
 
 /// A reading end; cheap to clone.
@@ -40,19 +43,43 @@ impl EvidenceFile {
     /// is the caller's to sync when the file is new.
     ///
     /// # Errors
-    /// [`StoreError`] when it cannot be read or cut.
+    /// [`StoreError`] when it cannot be read or cut. What the lines say is the caller's to check.
     pub fn open(dir: &Path) -> Result<EvidenceFile, StoreError> {
+        EvidenceFile::open_with(dir, &|_| true)
+    }
+
+    /// As [`EvidenceFile::open`]; a line that is not JSON is damage.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the file cannot be read or cut, or a whole line is not JSON.
+    pub fn open_json(dir: &Path) -> Result<EvidenceFile, StoreError> {
+        EvidenceFile::open_with(dir, &is_json)
+    }
+
+    fn open_with(dir: &Path, is_document: &dyn Fn(&[u8]) -> bool) -> Result<EvidenceFile, StoreError> {
         let mut file = AppendFile::open(dir.join("evidence.ndjson"))?;
-        let bytes = file.reader().read(0, file.len() as usize)?;
         let mut bounds = vec![0];
         let mut known = HashSet::new();
-        for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
-            known.insert(Sha256::digest(&line[..line.len() - 1]).into());
+        let mut line = Vec::new();
+        let mut lines = BufReader::new(file.reader().stream());
+        loop {
+            line.clear();
+            let read = lines.by_ref().take(MAX_DOCUMENT as u64 + 1).read_until(b'\n', &mut line);
+            read.map_err(|error| StoreError::io(file.path(), error))?;
+            let Some(document) = line.strip_suffix(b"\n") else { break };
+            let place = known.len() as u64;
+            if !is_document(document) {
+                return Err(damaged(file.path(), place, "it is not JSON"));
+            }
+            known.insert(Sha256::digest(document).into());
             bounds.push(bounds.last().unwrap_or(&0) + line.len() as u64);
+        }
+        if line.len() > MAX_DOCUMENT {
+            return Err(damaged(file.path(), known.len() as u64, "it is longer than any document"));
         }
         file.truncate(*bounds.last().unwrap_or(&0))?;
         let reader = EvidenceReader { file: file.reader().clone(), bounds: Arc::new(RwLock::new(bounds)) };
-        Ok(EvidenceFile { file, known, reader })
+        Ok(EvidenceFile { file, known, reader, poisoned: false })
     }
 
     /// For those who read.
@@ -63,22 +90,24 @@ impl EvidenceFile {
     /// Keeps a document, durably. Answers whether it is new.
     ///
     /// # Errors
-    /// [`StoreError`]; then it is unknown whether the document is kept.
+    /// [`StoreError::NotADocument`], and nothing has changed; any other, and it is unknown whether the document is kept:
+    /// nothing more is taken before the file is opened again.
     pub fn append(&mut self, document: &str) -> Result<bool, StoreError> {
-        if document.len() > MAX_DOCUMENT || document.contains('\n') {
-            let why = format!("a document is one line of at most {MAX_DOCUMENT} bytes");
-            return Err(StoreError::Damaged {
-                path: self.file.path().to_owned(),
-                what: "document",
-                position: self.known.len() as u64,
-                why,
-            });
+        if document.len() >= MAX_DOCUMENT || document.contains('\n') || !is_json(document.as_bytes()) {
+            return Err(StoreError::NotADocument { limit: MAX_DOCUMENT });
         }
-        if !self.known.insert(Sha256::digest(document.as_bytes()).into()) {
+        if self.poisoned {
+            return Err(StoreError::Poisoned);
+        }
+        let hash: [u8; 32] = Sha256::digest(document.as_bytes()).into();
+        if self.known.contains(&hash) {
             return Ok(false);
         }
+        self.poisoned = true;
         self.file.append(format!("{document}\n").as_bytes())?;
         self.file.sync()?;
+        self.poisoned = false;
+        self.known.insert(hash);
         self.reader.bounds.write().unwrap_or_else(PoisonError::into_inner).push(self.file.len());
         Ok(true)
     }
@@ -102,4 +131,12 @@ impl EvidenceReader {
         };
         bounds.windows(2).map(|bound| document(bound[0], bound[1])).collect()
     }
+}
+
+fn is_json(document: &[u8]) -> bool {
+    serde_json::from_slice::<Box<serde_json::value::RawValue>>(document).is_ok()
+}
+
+fn damaged(path: &Path, position: u64, why: &str) -> StoreError {
+    StoreError::Damaged { path: path.to_owned(), what: "document", position, why: why.to_owned() }
 }

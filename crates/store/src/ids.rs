@@ -9,6 +9,7 @@ use crate::reader::TlogReader;
 use merkle::{Hash, LeafIndex};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -57,12 +58,19 @@ impl IdIndex {
     /// deleted and filled again.
     pub(crate) fn open(dir: &Path, log: TlogReader) -> Result<IdIndex, StoreError> {
         let path = dir.join("ids.redb");
-        let (database, through) = match open(&path)
-            .and_then(|database| through(&database).map(|through| (database, through)))
-        {
-            Ok((database, through)) if through <= log.size().0 => (database, through),
-            outcome => {
-                let why = outcome.err().unwrap_or_else(|| "it speaks of more receipts than there are".to_owned());
+        let found = || {
+            let database = open(&path)?;
+            let through = through(&database)?;
+            if through > log.size().0 {
+                Err("it speaks of more receipts than there are".to_owned())
+            } else {
+                Ok((database, through))
+            }
+        };
+        let found = catch_unwind(AssertUnwindSafe(found)).unwrap_or_else(|_| Err("redb panicked".to_owned()));
+        let (database, through) = match found {
+            Ok(found) => found,
+            Err(why) => {
                 tracing::warn!(path = %path.display(), why, "the id index is damaged; deleting it and filling it again");
                 fs::remove_file(&path).map_err(|error| StoreError::io(&path, error))?;
                 (open(&path).map_err(|why| StoreError::index(&path, why))?, 0)
@@ -80,6 +88,16 @@ impl IdIndex {
         IdReader { shared: Arc::clone(&self.shared) }
     }
 
+    /// Ends the thread.
+    pub(crate) fn finish(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported already, and the index can be filled again.
+            let _ = thread.join();
+        }
+    }
+
     /// More was committed.
     pub(crate) fn grown(&self) {
         self.shared.wake.notify_one();
@@ -88,12 +106,7 @@ impl IdIndex {
 
 impl Drop for IdIndex {
     fn drop(&mut self) {
-        self.shared.lock().stop = true;
-        self.shared.wake.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A panic there has been reported already, and the index can be filled again.
-            let _ = thread.join();
-        }
+        self.finish();
     }
 }
 
@@ -163,7 +176,9 @@ impl Shared {
 
     fn index(&self, first: u64, leaves: &[Hash]) -> Result<u64, String> {
         let write = || -> Result<u64, redb::Error> {
-            let transaction = self.database.begin_write()?;
+            let mut transaction = self.database.begin_write()?;
+            // After a kill the file is then opened in a millisecond instead of read through.
+            transaction.set_quick_repair(true);
             let through = first + leaves.len() as u64;
             {
                 let mut table = transaction.open_table(IDS)?;

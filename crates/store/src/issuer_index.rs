@@ -4,85 +4,105 @@
 //! issuers/<SHA-256 of the name, hex>     leaf index of seq n, u64 big-endian, at 8 n
 //! ```
 //!
-//! Derived from the entries and not synced at a commit. Recovery fits every file to what the state says and replays
-//! the rest; a lookup believes an index only after it has read the entry there.
+//! Derived from the entries and not synced at a commit. Recovery fits every file to what the saved state says and
+//! replays the rest; a lookup believes an index only after it has read the entry there. A file is open only while it
+//! is used: there may be more issuers than a process may have files.
 
 use crate::append_file::{AppendFile, FileReader};
 use crate::error::StoreError;
 use merkle::LeafIndex;
 use receipt::{IssuerName, SeqNo};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
 
 const INDEX_LEN: u64 = 8;
 
-/// The writing end.
-#[derive(Debug)]
+/// All the arrays; cheap to clone. One thread writes.
+#[derive(Clone, Debug)]
 pub(crate) struct IssuerIndex {
     dir: PathBuf,
-    files: HashMap<IssuerName, AppendFile>,
-    reader: IssuerIndexReader,
-}
-
-/// A reading end; cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct IssuerIndexReader {
-    files: Arc<RwLock<HashMap<IssuerName, FileReader>>>,
 }
 
 impl IssuerIndex {
     pub(crate) fn open(dir: &Path) -> Result<IssuerIndex, StoreError> {
         let dir = dir.join("issuers");
         fs::create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
-        Ok(IssuerIndex { dir, files: HashMap::new(), reader: IssuerIndexReader::default() })
+        Ok(IssuerIndex { dir })
     }
 
-    pub(crate) fn reader(&self) -> IssuerIndexReader {
-        self.reader.clone()
-    }
-
-    /// How many receipts of the issuer are indexed.
-    pub(crate) fn count(&mut self, issuer: &IssuerName) -> Result<u64, StoreError> {
-        Ok(self.file(issuer)?.len() / INDEX_LEN)
-    }
-
-    /// Drops everything from seq `count` on.
-    pub(crate) fn truncate(&mut self, issuer: &IssuerName, count: u64) -> Result<(), StoreError> {
-        self.file(issuer)?.truncate(count * INDEX_LEN)
-    }
-
-    /// Adds the issuer's next receipts.
-    pub(crate) fn append(&mut self, issuer: &IssuerName, indexes: &[u64]) -> Result<(), StoreError> {
-        let bytes: Vec<u8> = indexes.iter().flat_map(|index| index.to_be_bytes()).collect();
-        self.file(issuer)?.append(&bytes)
-    }
-
-    /// Makes everything appended durable.
-    pub(crate) fn sync(&self) -> Result<(), StoreError> {
-        self.files.values().try_for_each(AppendFile::sync)
-    }
-
-    fn file(&mut self, issuer: &IssuerName) -> Result<&mut AppendFile, StoreError> {
-        if !self.files.contains_key(issuer) {
-            let name = merkle::Hash(Sha256::digest(issuer.as_str().as_bytes()).into()).to_hex();
-            let file = AppendFile::open(self.dir.join(name))?;
-            let mut readers = self.reader.files.write().unwrap_or_else(PoisonError::into_inner);
-            readers.insert(issuer.clone(), file.reader().clone());
-            self.files.insert(issuer.clone(), file);
+    /// Cuts every array to the number of receipts that its issuer is known to have, and deletes all others. Answers
+    /// whether every array has as much.
+    pub(crate) fn fit<'a>(&self, known: impl Iterator<Item = (&'a IssuerName, SeqNo)>) -> Result<bool, StoreError> {
+        let mut kept = HashSet::new();
+        for (issuer, next) in known {
+            let expected = next.0.saturating_mul(INDEX_LEN);
+            match self.length(issuer)?.cmp(&expected) {
+                Ordering::Less => return Ok(false),
+                Ordering::Equal => {}
+                Ordering::Greater => self.file(issuer)?.truncate(expected)?,
+            }
+            kept.insert(self.path(issuer));
         }
-        Ok(self.files.get_mut(issuer).expect("it was put there"))
+        let failed = |error| StoreError::io(&self.dir, error);
+        for file in fs::read_dir(&self.dir).map_err(failed)? {
+            let path = file.map_err(failed)?.path();
+            if !kept.contains(&path) {
+                fs::remove_file(&path).map_err(|error| StoreError::io(&path, error))?;
+            }
+        }
+        Ok(true)
     }
-}
 
-impl IssuerIndexReader {
+    /// How long the issuer's array is, in bytes.
+    fn length(&self, issuer: &IssuerName) -> Result<u64, StoreError> {
+        let path = self.path(issuer);
+        match fs::metadata(&path) {
+            Ok(file) => Ok(file.len()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(StoreError::io(&path, error)),
+        }
+    }
+
+    /// Adds the issuer's receipts from seq `first` on, which must be where its array ends.
+    pub(crate) fn append(&self, issuer: &IssuerName, first: SeqNo, indexes: &[u64]) -> Result<(), StoreError> {
+        let mut file = self.file(issuer)?;
+        if Some(file.len()) != first.0.checked_mul(INDEX_LEN) {
+            let why =
+                format!("{issuer} has {} places in it and its next receipt is number {first}", file.len() / INDEX_LEN);
+            return Err(StoreError::index(file.path(), why));
+        }
+        let bytes: Vec<u8> = indexes.iter().flat_map(|index| index.to_be_bytes()).collect();
+        file.append(&bytes)
+    }
+
+    /// Makes what was appended for the issuer durable.
+    pub(crate) fn sync(&self, issuer: &IssuerName) -> Result<(), StoreError> {
+        self.file(issuer)?.sync()
+    }
+
+    /// Makes the names of the arrays durable.
+    pub(crate) fn sync_names(&self) -> Result<(), StoreError> {
+        crate::append_file::sync_directory(&self.dir)
+    }
+
     /// Where the receipt of `issuer` at `seq` is said to be; the caller knows that there is one.
     pub(crate) fn index_of(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<LeafIndex>, StoreError> {
-        let file = self.files.read().unwrap_or_else(PoisonError::into_inner).get(issuer).cloned();
-        let (Some(file), Some(offset)) = (file, seq.0.checked_mul(INDEX_LEN)) else { return Ok(None) };
-        let bytes = file.read(offset, INDEX_LEN as usize)?;
+        let Some(offset) = seq.0.checked_mul(INDEX_LEN) else { return Ok(None) };
+        if self.length(issuer)? < offset.saturating_add(INDEX_LEN) {
+            return Ok(None);
+        }
+        let bytes = FileReader::open(self.path(issuer))?.read(offset, INDEX_LEN as usize)?;
         Ok(bytes.first_chunk::<8>().map(|index| LeafIndex(u64::from_be_bytes(*index))))
+    }
+
+    fn file(&self, issuer: &IssuerName) -> Result<AppendFile, StoreError> {
+        AppendFile::open(self.path(issuer))
+    }
+
+    fn path(&self, issuer: &IssuerName) -> PathBuf {
+        self.dir.join(merkle::Hash(Sha256::digest(issuer.as_str().as_bytes()).into()).to_hex())
     }
 }

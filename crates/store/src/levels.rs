@@ -97,14 +97,14 @@ impl LevelsReader {
         self.files[usize::from(tile.level)].read(tile.index * (WIDTH * HASH_LEN) as u64, tile.byte_len())
     }
 
-    /// `count` leaf hashes from leaf `first` on.
-    pub(crate) fn leaves(&self, first: u64, count: usize) -> Result<Vec<Hash>, StoreError> {
-        let bytes = self.files[0].read(first * HASH_LEN as u64, count * HASH_LEN)?;
+    /// `count` hashes of a level from number `first` on.
+    pub(crate) fn hashes(&self, level: usize, first: u64, count: usize) -> Result<Vec<Hash>, StoreError> {
+        let bytes = self.files[level].read(first * HASH_LEN as u64, count * HASH_LEN)?;
         Ok(bytes.as_chunks().0.iter().map(|hash| Hash(*hash)).collect())
     }
 
-    pub(crate) fn leaves_path(&self) -> &Path {
-        self.files[0].path()
+    pub(crate) fn path(&self, level: usize) -> &Path {
+        self.files[level].path()
     }
 }
 

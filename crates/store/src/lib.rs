@@ -5,6 +5,7 @@
 //!
 //! * [`Tlog`], [`TlogReader`]: a tiled log of opaque entries; serves the log and each witness's journal
 //! * [`LogStore`], [`LogReader`]: the same for receipts, with look-up by issuer and seq and by receipt id
+//! * [`Inspection`], [`LogInspection`]: what reading all of it again found
 //! * [`commit`]: the order of a commit, as a machine
 //! * [`HeadSlots`]: the head that a witness holds for one log
 //! * [`EvidenceFile`]: evidence documents, for log and witness
@@ -16,21 +17,28 @@ mod append_file;
 pub mod commit;
 mod error;
 mod evidence;
+mod head_count;
 mod ids;
 mod issuer_index;
 mod levels;
+mod log_reader;
 mod log_store;
 mod paged;
 mod reader;
+mod replay;
+mod saver;
 mod sealed;
 mod slots;
 mod state;
 mod tlog;
+mod verify;
 
 pub use error::StoreError;
 pub use evidence::{EVIDENCE_PAGE, EvidenceFile, EvidenceReader};
-pub use log_store::{CommittedBatch, LogReader, LogRecovery, LogStore};
+pub use log_reader::LogReader;
+pub use log_store::{CommittedBatch, LogInspection, LogRecovery, LogStore};
 pub use reader::TlogReader;
 pub use sealed::Sealed;
 pub use slots::{Cosigned, HeadSlots};
 pub use tlog::{Appended, HeadCheck, Recovery, Tlog};
+pub use verify::Inspection;

@@ -7,29 +7,37 @@
 //! state/                    each issuer's state (state.rs)                ├ derived, and derived again when lost
 //! ids.redb                  receipt id -> index (ids.rs)                  ┘
 //! ```
+//!
+//! Holds the shell of a commit ([`crate::commit`]) and what a start has to do. Does not hold who may submit: an issuer
+//! that has no receipts yet is known only as long as somebody registers it at every start.
 
+use crate::append_file::sync_directory;
 use crate::commit::{Commit, Event, Step};
 use crate::error::StoreError;
-use crate::evidence::{EvidenceFile, EvidenceReader};
-use crate::ids::{IdIndex, IdReader};
-use crate::issuer_index::{IssuerIndex, IssuerIndexReader};
+use crate::evidence::EvidenceFile;
+use crate::ids::IdIndex;
+use crate::issuer_index::IssuerIndex;
+use crate::log_reader::LogReader;
 use crate::reader::TlogReader;
+use crate::replay::replay;
+use crate::saver::{Save, Saver};
 use crate::sealed::Sealed;
 use crate::state::State;
 use crate::tlog::{Recovery, Tlog};
-use bytes::Bytes;
-use merkle::{Hash, HashSource, LeafIndex, PageId, ResourcePath, RootHash, TILE_WIDTH, TreeSize, root_of};
+use crate::verify::Inspection;
+use merkle::{LeafIndex, RootHash, TreeSize, root_of};
 use note::{CheckpointError, SignedCheckpoint, Verified, VerifierKey};
-use receipt::{Admitted, Body, IssuerName, IssuerState, Receipt, ReceiptId, SeqNo, Shown, admit};
+use receipt::{Admitted, IssuerName, IssuerState, SeqNo};
 use std::collections::HashMap;
+use std::fs;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// The states are written after so many receipts or so much time; what is newer is replayed at the next start, at
-/// some ten thousand receipts a second.
-const REMEMBER_AFTER_RECEIPTS: u64 = 16_384;
-const REMEMBER_AFTER: Duration = Duration::from_secs(5);
+/// The states are saved after so many receipts or so much time; what is newer is replayed at the next start, which
+/// takes a second or two.
+const SAVE_AFTER_RECEIPTS: u64 = 16_384;
+const SAVE_AFTER: Duration = Duration::from_secs(5);
 
 /// What a log was found to be at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,27 +59,31 @@ pub struct CommittedBatch {
     pub head: SignedCheckpoint<Verified>,
 }
 
+/// What [`LogStore::verify_all`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogInspection {
+    /// Of the log itself: all of it is right.
+    pub log: Inspection,
+    /// Issuers with receipts, every one of which would be admitted again where it stands.
+    pub issuers: u64,
+    /// Things found by an index elsewhere than they are, or not at all. [`LogStore::forget_indexes`] mends that.
+    pub wrong_in_indexes: u64,
+}
+
 /// The writing end. Dropping it frees the directory for another process.
 #[derive(Debug)]
 pub struct LogStore {
     log: Tlog,
+    key: VerifierKey,
     commit: Commit,
     index: IssuerIndex,
-    state: State,
+    saver: Saver,
     ids: IdIndex,
     evidence: EvidenceFile,
     reader: LogReader,
-    remembered: (TreeSize, Instant),
-}
-
-/// Reads what is committed. Cheap to clone, and never in the writer's way.
-#[derive(Clone, Debug)]
-pub struct LogReader {
-    log: TlogReader,
-    index: IssuerIndexReader,
-    issuers: Arc<RwLock<HashMap<IssuerName, IssuerState>>>,
-    ids: IdReader,
-    evidence: EvidenceReader,
+    /// States that changed since the last save, which was at that size and time.
+    unsaved: HashMap<IssuerName, IssuerState>,
+    saved: (TreeSize, Instant),
 }
 
 impl LogStore {
@@ -93,32 +105,34 @@ impl LogStore {
         log: &VerifierKey,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(LogStore, LogRecovery), StoreError> {
-        let is_ours = |head: &[u8]| {
-            let head = SignedCheckpoint::parse(head).and_then(|head| head.verify(log)).ok()?;
-            Some((head.checkpoint().size, head.checkpoint().root))
-        };
-        let (log, recovery) = Tlog::open(dir, &is_ours)?;
+        let key = log.clone();
+        let (log, recovery) = Tlog::open(dir, &|head| signed_by(&key, head))?;
+        let evidence = EvidenceFile::open_json(dir)?;
         let state = State::open(dir)?;
-        let mut index = IssuerIndex::open(dir)?;
-        let (mut issuers, from) = recall(&state, &mut index, &log.reader())?;
-        let size = log.reader().size();
-        replay(&log.reader(), from, &mut issuers, &mut index, progress)?;
-        let evidence = EvidenceFile::open(dir)?;
+        let index = IssuerIndex::open(dir)?;
+        let (size, (mut issuers, from)) = (log.reader().size(), recall(&state, &index, &log.reader())?);
+        let mut unsaved = HashMap::new();
+        let mut append = |first: u64, admitted: &[Admitted]| {
+            unsaved.extend(admitted.iter().map(|one| (one.state.name().clone(), one.state.clone())));
+            append_to_index(&index, first, admitted)
+        };
+        replay(&log.reader(), from, &mut issuers, &mut append, progress)?;
         let ids = IdIndex::open(dir, log.reader())?;
+        sync_directory(dir)?;
         let reader = LogReader {
             log: log.reader(),
-            index: index.reader(),
+            index: index.clone(),
             issuers: Arc::new(RwLock::new(issuers)),
             ids: ids.reader(),
             evidence: evidence.reader(),
         };
-        let recovery =
-            LogRecovery { log: recovery, replayed_receipts: size.0 - from.0, rebuilt: from.0 == 0 && size.0 > 0 };
-        let remembered = (from, Instant::now());
-        let mut store = LogStore { log, commit: Commit::new(), index, state, ids, evidence, reader, remembered };
-        if recovery.replayed_receipts > 0 {
-            store.remember()?;
-        }
+        let rebuilt = from.0 == 0 && size.0 > 0;
+        let recovery = LogRecovery { log: recovery, replayed_receipts: size.0 - from.0, rebuilt };
+        let saver = Saver::start(state, index.clone())?;
+        let saved = (from, Instant::now());
+        let commit = Commit::new();
+        let mut store = LogStore { log, key, commit, index, saver, ids, evidence, reader, unsaved, saved };
+        store.save_if_due();
         Ok((store, recovery))
     }
 
@@ -139,12 +153,14 @@ impl LogStore {
     /// a head over the tree as it is.
     ///
     /// # Errors
-    /// [`StoreError`]; nothing more can be committed before the store is opened again.
+    /// [`StoreError::OutOfPlace`], and nothing has changed; any other [`StoreError`], and nothing more can be committed
+    /// before the store is opened again.
     pub fn commit(
         &mut self,
         admitted: &[Admitted],
         sign: impl FnOnce(TreeSize, RootHash) -> Result<Sealed<SignedCheckpoint<Verified>>, CheckpointError>,
     ) -> Result<CommittedBatch, StoreError> {
+        self.reader.would_follow(admitted)?;
         let entries: Vec<&[u8]> = admitted.iter().map(|admitted| admitted.receipt.bytes()).collect();
         let before = self.log.appended().size;
         let mut sign = Some(sign);
@@ -187,236 +203,151 @@ impl LogStore {
         self.evidence.append(document)
     }
 
+    /// Reads everything and checks it: hashes and heads as [`Tlog::verify_all`], then every receipt by the rule of
+    /// admission, signatures included, and what the indexes say of it. `progress` hears how many receipts of how many
+    /// are done; every receipt counts twice, once for each of the two.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] with the first place where the log itself is wrong.
+    pub fn verify_all(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<LogInspection, StoreError> {
+        let check = |head: &[u8]| signed_by(&self.key, head);
+        let log = self.log.verify_all(&check, &mut |done, of| progress(done, 2 * of))?;
+        let mut issuers = HashMap::new();
+        let mut wrong_in_indexes = 0;
+        let mut look_up = |first: u64, admitted: &[Admitted]| {
+            for (index, one) in (first..).map(LeafIndex).zip(admitted) {
+                let (issuer, seq) = (one.receipt.issuer(), one.receipt.seq());
+                let by_seq = self.index.index_of(issuer, seq)?;
+                let by_id = self.reader.index_of_id(&one.receipt.id());
+                wrong_in_indexes +=
+                    u64::from(by_seq != Some(index)) + u64::from(!matches!(by_id, Ok(found) if found == Some(index)));
+            }
+            Ok(())
+        };
+        let mut progress = |done, of| progress(of + done, 2 * of);
+        replay(&self.reader.log, TreeSize(0), &mut issuers, &mut look_up, &mut progress)?;
+        let wrong_states = issuers.values().filter(|state| self.reader.issuer(state.name()).as_ref() != Some(state));
+        wrong_in_indexes += wrong_states.count() as u64;
+        Ok(LogInspection { log, issuers: issuers.len() as u64, wrong_in_indexes })
+    }
+
+    /// Closes the store and deletes everything in it that is derived, but for the hashes. The next start derives it
+    /// again.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn forget_indexes(mut self) -> Result<(), StoreError> {
+        let dir = self.log.dir().to_owned();
+        self.saved.0 = self.reader.size();
+        self.saver.finish(None);
+        self.ids.finish();
+        // The lock goes with `self`, so it is held until the end.
+        for name in ["state", "issuers"] {
+            remove_dir(&dir.join(name))?;
+        }
+        let ids = dir.join("ids.redb");
+        fs::remove_file(&ids).map_err(|error| StoreError::io(&ids, error))?;
+        sync_directory(&dir)
+    }
+
     /// Brings the indexes up to the head that was just recorded.
     fn publish(&mut self, admitted: &[Admitted], before: TreeSize) -> Result<(), StoreError> {
-        let mut places: HashMap<&IssuerName, Vec<u64>> = HashMap::new();
-        for (index, admitted) in (before.0..).zip(admitted) {
-            places.entry(admitted.receipt.issuer()).or_default().push(index);
-        }
-        for (issuer, indexes) in places {
-            self.index.append(issuer, &indexes)?;
-        }
+        append_to_index(&self.index, before.0, admitted)?;
         {
             let mut issuers = self.reader.issuers.write().unwrap_or_else(PoisonError::into_inner);
-            for admitted in admitted {
-                issuers.insert(admitted.receipt.issuer().clone(), admitted.state.clone());
+            for one in admitted {
+                issuers.insert(one.receipt.issuer().clone(), one.state.clone());
+                self.unsaved.insert(one.receipt.issuer().clone(), one.state.clone());
             }
         }
         self.ids.grown();
-        let (size, when) = self.remembered;
-        if self.reader.size().0 - size.0 >= REMEMBER_AFTER_RECEIPTS || when.elapsed() >= REMEMBER_AFTER {
-            self.remember_if_possible();
-        }
+        self.save_if_due();
         Ok(())
     }
 
-    fn remember_if_possible(&mut self) {
-        if let Err(error) = self.remember() {
-            tracing::warn!(%error, "the issuers' states were not saved; the next start derives them again");
+    fn save_if_due(&mut self) {
+        let (size, when) = self.saved;
+        let grown = self.reader.size().0 - size.0;
+        let is_due = grown >= SAVE_AFTER_RECEIPTS || grown > 0 && when.elapsed() >= SAVE_AFTER;
+        // While the save before is not done, the next commit asks again.
+        if is_due && self.saver.is_free() {
+            let save = self.save();
+            self.saver.save(save);
+            self.saved = (self.reader.size(), Instant::now());
         }
     }
 
-    /// Writes states and indexes as they are, so that the next start has less to replay.
-    fn remember(&mut self) -> Result<(), StoreError> {
-        self.index.sync()?;
+    fn save(&mut self) -> Save {
         let tree = self.log.appended();
-        let issuers = self.reader.issuers.read().unwrap_or_else(PoisonError::into_inner);
-        self.state.remember(tree.size, tree.root, issuers.values())?;
-        self.remembered = (tree.size, Instant::now());
-        Ok(())
+        Save { size: tree.size, root: tree.root, states: self.unsaved.drain().map(|(_, state)| state).collect() }
     }
 }
 
 impl Drop for LogStore {
     fn drop(&mut self) {
         // Only saves the next start some work; after a failed commit there is nothing sure to save.
-        if self.log.appended().size == self.reader.size() && self.remembered.0 != self.reader.size() {
-            self.remember_if_possible();
-        }
+        let is_sure = self.log.appended().size == self.reader.size();
+        let last = (is_sure && self.saved.0 != self.reader.size()).then(|| self.save());
+        self.saver.finish(last);
     }
 }
 
 impl LogReader {
-    /// How many receipts are committed.
-    pub fn size(&self) -> TreeSize {
-        self.log.size()
-    }
-
-    /// The newest signed head, whole; `None` before the first.
-    pub fn latest_head(&self) -> Option<Bytes> {
-        self.log.latest_head()
-    }
-
-    /// As [`TlogReader::resource`].
-    ///
-    /// # Errors
-    /// [`StoreError`] when it cannot be read.
-    pub fn resource(&self, path: &ResourcePath) -> Result<Option<Bytes>, StoreError> {
-        self.log.resource(path)
-    }
-
-    /// One entry, or `None` where there is none.
-    ///
-    /// # Errors
-    /// [`StoreError`] when it cannot be read.
-    pub fn entry(&self, index: LeafIndex) -> Result<Option<Bytes>, StoreError> {
-        self.log.entry(index)
-    }
-
-    /// The state of one issuer, if it is known.
-    pub fn issuer(&self, name: &IssuerName) -> Option<IssuerState> {
-        self.issuers.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    /// The states of all known issuers, by name.
-    pub fn issuers(&self) -> Vec<IssuerState> {
+    /// Whether each receipt is the next one of its issuer, as the states have it.
+    fn would_follow(&self, admitted: &[Admitted]) -> Result<(), StoreError> {
         let issuers = self.issuers.read().unwrap_or_else(PoisonError::into_inner);
-        let mut states: Vec<IssuerState> = issuers.values().cloned().collect();
-        states.sort_by(|one, other| one.name().cmp(other.name()));
-        states
-    }
-
-    /// Where the receipt of `issuer` at `seq` is, if there is one. The entry there is read and must be that receipt.
-    ///
-    /// # Errors
-    /// [`StoreError`] when it cannot be read, or the index points elsewhere.
-    pub fn index_of(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<LeafIndex>, StoreError> {
-        if self.issuer(issuer).is_none_or(|state| seq >= state.next_seq()) {
-            return Ok(None);
-        }
-        let Some(index) = self.index.index_of(issuer, seq)? else { return Ok(None) };
-        let entry = self.log.entry(index)?;
-        let receipt = entry.and_then(|entry| Receipt::parse(&entry).ok());
-        match receipt {
-            Some(receipt) if receipt.issuer() == issuer && receipt.seq() == seq => Ok(Some(index)),
-            _ => {
-                let why = format!(
-                    "the index says that {issuer} has its receipt {seq} here; stop the log and delete issuers/ and state/"
-                );
-                Err(StoreError::Damaged {
-                    path: self.log.entries_path().to_owned(),
-                    what: "entry",
-                    position: index.0,
-                    why,
-                })
+        let mut next: HashMap<&IssuerName, SeqNo> = HashMap::new();
+        for one in admitted {
+            let (issuer, seq) = (one.receipt.issuer(), one.receipt.seq());
+            let known = || issuers.get(issuer).map_or(SeqNo(0), IssuerState::next_seq);
+            if *next.entry(issuer).or_insert_with(known) != seq || one.state.next_seq() <= seq {
+                return Err(StoreError::OutOfPlace { issuer: issuer.clone(), seq });
             }
+            next.insert(issuer, one.state.next_seq());
         }
-    }
-
-    /// The id of the receipt of `issuer` at `seq`, if there is one.
-    ///
-    /// # Errors
-    /// [`StoreError`] when it cannot be read.
-    pub fn held_id(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<ReceiptId>, StoreError> {
-        let Some(index) = self.index_of(issuer, seq)? else { return Ok(None) };
-        Ok(self.log.leaf(index)?.map(ReceiptId))
-    }
-
-    /// Where the receipt with this id is, if there is one. The hash there must be that id.
-    ///
-    /// # Errors
-    /// [`StoreError`] when it cannot be read, or the index points elsewhere.
-    pub fn index_of_id(&self, id: &ReceiptId) -> Result<Option<LeafIndex>, StoreError> {
-        let Some(index) = self.ids.index_of(&id.0)? else { return Ok(None) };
-        if self.log.leaf(index)? == Some(id.0) {
-            return Ok(Some(index));
-        }
-        let why = "the id index points here for another hash; stop the log and delete ids.redb".to_owned();
-        Err(StoreError::Damaged { path: self.log.leaves_path().to_owned(), what: "leaf", position: index.0, why })
-    }
-
-    /// Evidence documents `256 page` and up to 255 more; none where there are not that many.
-    ///
-    /// # Errors
-    /// [`StoreError`] when they cannot be read.
-    pub fn evidence_page(&self, page: u64) -> Result<Vec<String>, StoreError> {
-        self.evidence.page(page)
+        Ok(())
     }
 }
 
-impl HashSource for LogReader {
-    fn subtree(&self, level: u8, index: u64) -> Option<Hash> {
-        self.log.subtree(level, index)
+/// Adds receipts that follow one another from leaf `first` on to their issuers' arrays.
+fn append_to_index(index: &IssuerIndex, first: u64, admitted: &[Admitted]) -> Result<(), StoreError> {
+    let mut places: HashMap<&IssuerName, (SeqNo, Vec<u64>)> = HashMap::new();
+    for (place, one) in (first..).zip(admitted) {
+        places.entry(one.receipt.issuer()).or_insert_with(|| (one.receipt.seq(), Vec::new())).1.push(place);
     }
+    places.into_iter().try_for_each(|(issuer, (seq, places))| index.append(issuer, seq, &places))
 }
 
-/// The states as they were written last, with the size up to which they speak, and the index files fitted to them;
-/// nothing, at size 0, when they speak of another tree or the files lack something.
+/// The states as they were saved last, with the size up to which they speak, and the arrays fitted to them; nothing,
+/// at size 0, when they speak of another tree or the arrays lack something.
 fn recall(
     state: &State,
-    index: &mut IssuerIndex,
+    index: &IssuerIndex,
     log: &TlogReader,
 ) -> Result<(HashMap<IssuerName, IssuerState>, TreeSize), StoreError> {
-    let start_over = || state.clear().map(|()| (HashMap::new(), TreeSize(0)));
-    let Some(remembered) = state.remembered() else { return start_over() };
-    let is_ours =
-        remembered.size <= log.size() && root_of(log, remembered.size).is_ok_and(|root| root == remembered.root);
-    let counted: u64 = remembered.issuers.iter().map(|state| state.next_seq().0).sum();
-    if !is_ours || counted != remembered.size.0 {
-        return start_over();
-    }
-    let mut issuers = HashMap::new();
-    for state in remembered.issuers {
-        if index.count(state.name())? < state.next_seq().0 {
-            return start_over();
+    let saved = state.remembered().filter(|saved| {
+        let counted: u64 = saved.issuers.iter().map(|state| state.next_seq().0).sum();
+        saved.size <= log.size()
+            && counted == saved.size.0
+            && root_of(log, saved.size).is_ok_and(|root| root == saved.root)
+    });
+    if let Some(saved) = saved {
+        let issuers: HashMap<_, _> = saved.issuers.into_iter().map(|state| (state.name().clone(), state)).collect();
+        if index.fit(issuers.values().map(|state| (state.name(), state.next_seq())))? {
+            return Ok((issuers, saved.size));
         }
-        index.truncate(state.name(), state.next_seq().0)?;
-        issuers.insert(state.name().clone(), state);
     }
-    Ok((issuers, remembered.size))
+    state.clear()?;
+    index.fit(std::iter::empty())?;
+    Ok((HashMap::new(), TreeSize(0)))
 }
 
-/// Runs the rule of admission over the entries from `from` on, as when they were admitted.
-fn replay(
-    log: &TlogReader,
-    from: TreeSize,
-    issuers: &mut HashMap<IssuerName, IssuerState>,
-    index: &mut IssuerIndex,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<(), StoreError> {
-    let size = log.size();
-    for page in from.0 / u64::from(TILE_WIDTH)..size.0.div_ceil(u64::from(TILE_WIDTH)) {
-        let Some(id) = PageId::at(page, size.0) else { break };
-        let bytes = log.resource(&ResourcePath::Entries(id))?.unwrap_or_default();
-        let first = page * u64::from(TILE_WIDTH);
-        let mut places: HashMap<IssuerName, Vec<u64>> = HashMap::new();
-        for (position, entry) in (first..).zip(merkle::decode_entries(&bytes).unwrap_or_default()) {
-            if position < from.0 {
-                continue;
-            }
-            let admitted = readmit(entry, issuers, index).map_err(|why| StoreError::Damaged {
-                path: log.entries_path().to_owned(),
-                what: "entry",
-                position,
-                why: format!("it would not be admitted where it stands: {why}"),
-            })?;
-            places.entry(admitted.receipt.issuer().clone()).or_default().push(position);
-            issuers.insert(admitted.receipt.issuer().clone(), admitted.state);
-        }
-        for (issuer, indexes) in places {
-            index.append(&issuer, &indexes)?;
-        }
-        progress(first + u64::from(id.width), size.0);
-    }
-    Ok(())
+/// What a head says, if `log` signed it.
+fn signed_by(log: &VerifierKey, head: &[u8]) -> Option<(TreeSize, RootHash)> {
+    let head = SignedCheckpoint::parse(head).and_then(|head| head.verify(log)).ok()?;
+    Some((head.checkpoint().size, head.checkpoint().root))
 }
 
-/// Admits an entry again. An issuer met for the first time was registered with the key that its `open` names.
-fn readmit(
-    entry: &[u8],
-    issuers: &HashMap<IssuerName, IssuerState>,
-    index: &mut IssuerIndex,
-) -> Result<Admitted, String> {
-    let receipt = Receipt::parse(entry).map_err(|malformed| malformed.to_string())?;
-    let registered = match (issuers.get(receipt.issuer()), receipt.body()) {
-        (Some(state), _) => state.clone(),
-        (None, Body::Open(open)) => {
-            index.truncate(receipt.issuer(), 0).map_err(|error| error.to_string())?;
-            let key = open.vkey.shown().and_then(|vkey| vkey.parse().ok()).ok_or("its open names no key")?;
-            IssuerState::registered(key)
-        }
-        (None, _) => return Err("its issuer was never opened".to_owned()),
-    };
-    // Whatever stands in the log already is below next_seq, and nothing below next_seq is admitted: no look-up.
-    admit(Some(&registered), entry, &|_| None, None).map_err(|refusal| refusal.to_string())
+fn remove_dir(path: &Path) -> Result<(), StoreError> {
+    fs::remove_dir_all(path).map_err(|error| StoreError::io(path, error))
 }

@@ -2,20 +2,26 @@
 //!
 //! ```text
 //! <name>           u16 length, big-endian | bytes | u16 length | bytes | …
-//! <name>.offsets   u64 big-endian: where page 0 begins, where page 1 begins, …   (256 strings a page)
+//! <name>.offsets   sixteen bytes a page of 256 strings: u64 big-endian, where the page begins in <name>
+//!                  | the first 8 bytes of SHA-256(u64 page number, u64 offset)
 //! ```
 //!
 //! A page is a byte range of the file and is served as it lies there. The offsets are derived: they are never
-//! synced, and what is missing or wrong of them is found again by walking the file.
+//! synced, and from the first one on that is missing or wrong (which its checksum tells: a wrong offset would be
+//! believed) they are found again by walking the file. In memory they take 8 bytes a page.
+//!
+//! Opening changes nothing. Whoever opens decides, once everything else has been looked at, how many strings
+//! count ([`PagedFile::settle`]); only then is the rest cut off.
 
 use crate::append_file::{AppendFile, FileReader};
 use crate::error::StoreError;
 use merkle::{PageId, TILE_WIDTH, encode_entry};
+use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 const PREFIX_LEN: u64 = 2;
-const OFFSET_LEN: u64 = 8;
+const OFFSET_LEN: usize = 16;
 /// Read at once while walking: larger than any string, small beside the memory of any machine.
 const WALK_CHUNK: usize = 1 << 20;
 
@@ -25,6 +31,8 @@ pub(crate) struct PagedFile {
     data: AppendFile,
     offsets: AppendFile,
     count: u64,
+    /// Where the last whole string ends.
+    end: u64,
     pages: Arc<RwLock<Vec<u64>>>,
 }
 
@@ -36,46 +44,44 @@ pub(crate) struct PagedReader {
     pages: Arc<RwLock<Vec<u64>>>,
 }
 
-/// What lies behind the last whole string of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TornTail {
-    /// Bytes that are no whole string.
-    pub(crate) bytes: u64,
-}
-
 impl PagedFile {
-    /// Opens the file and counts its strings. A tail that is no whole string is cut off and reported.
-    pub(crate) fn open(dir: &Path, name: &str) -> Result<(PagedFile, TornTail), StoreError> {
-        let mut data = AppendFile::open(dir.join(name))?;
-        let mut offsets = AppendFile::open(dir.join(format!("{name}.offsets")))?;
+    /// Opens the file, or makes it empty, and counts its whole strings.
+    pub(crate) fn open(dir: &Path, name: &str) -> Result<PagedFile, StoreError> {
+        let data = AppendFile::open(dir.join(name))?;
+        let offsets = AppendFile::open(dir.join(format!("{name}.offsets")))?;
         let mut pages = known_pages(&data, &offsets)?;
         if !last_full_page_is_whole(&data, &pages)? {
             pages.clear();
         }
-        let last = pages.pop().unwrap_or(0);
+        let mut end = pages.pop().unwrap_or(0);
         let mut count = pages.len() as u64 * u64::from(TILE_WIDTH);
-        let mut end = last;
-        walk(&data, last, |begin, next| {
+        walk(&data, end, |begin, next| {
             if count.is_multiple_of(u64::from(TILE_WIDTH)) {
                 pages.push(begin);
             }
             count += 1;
             end = next;
         })?;
-        let torn = TornTail { bytes: data.len() - end };
-        data.truncate(end)?;
-        let bytes: Vec<u8> = pages.iter().flat_map(|page| page.to_be_bytes()).collect();
-        offsets.truncate(0)?;
-        offsets.append(&bytes)?;
-        Ok((PagedFile { data, offsets, count, pages: Arc::new(RwLock::new(pages)) }, torn))
+        Ok(PagedFile { data, offsets, count, end, pages: Arc::new(RwLock::new(pages)) })
     }
 
+    /// How many whole strings there are.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Where the file ends, which is where the string after the last one will begin.
+    /// Where the last whole string ends.
     pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The bytes behind the last whole string: one that is torn, if any. There are none after [`PagedFile::settle`].
+    pub(crate) fn torn_tail(&self) -> Result<Vec<u8>, StoreError> {
+        self.data.reader().read(self.end, (self.data.len() - self.end) as usize)
+    }
+
+    /// Bytes in the file, whole or not.
+    pub(crate) fn byte_len(&self) -> u64 {
         self.data.len()
     }
 
@@ -87,46 +93,59 @@ impl PagedFile {
         PagedReader { data: self.data.reader().clone(), pages: Arc::clone(&self.pages) }
     }
 
+    /// Where string number `count` begins, or would begin.
+    pub(crate) fn end_of(&self, count: u64) -> Result<u64, StoreError> {
+        let page = count / u64::from(TILE_WIDTH);
+        let begin = self.reader().begin_of(page, self.end);
+        match PageId::at(page, count) {
+            None => Ok(begin),
+            Some(page) => Ok(begin + self.reader().page(page, self.end)?.len() as u64),
+        }
+    }
+
+    /// Cuts the file behind the first `count` strings, if there is more. From now on it can be appended to.
+    pub(crate) fn settle(&mut self, count: u64) -> Result<(), StoreError> {
+        if count < self.count {
+            self.end = self.end_of(count)?;
+            self.count = count;
+            let kept = count.div_ceil(u64::from(TILE_WIDTH)) as usize;
+            self.pages.write().unwrap_or_else(PoisonError::into_inner).truncate(kept);
+        }
+        self.data.truncate(self.end)?;
+        let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = (0..).zip(pages.iter()).flat_map(|(page, begin)| offset_record(page, *begin)).collect();
+        if self.offsets.reader().read(0, self.offsets.len() as usize)? != bytes {
+            self.offsets.truncate(0)?;
+            self.offsets.append(&bytes)?;
+        }
+        Ok(())
+    }
+
     /// Appends; durable only after [`PagedFile::sync`].
     pub(crate) fn append(&mut self, strings: &[impl AsRef<[u8]>]) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         let mut begun = Vec::new();
+        let mut count = self.count;
         for string in strings {
-            if self.count.is_multiple_of(u64::from(TILE_WIDTH)) {
-                begun.push(self.data.len() + bytes.len() as u64);
+            if count.is_multiple_of(u64::from(TILE_WIDTH)) {
+                begun.push((count / u64::from(TILE_WIDTH), self.end + bytes.len() as u64));
             }
             encode_entry(&mut bytes, string.as_ref())?;
-            self.count += 1;
+            count += 1;
         }
         self.data.append(&bytes)?;
-        let offsets: Vec<u8> = begun.iter().flat_map(|page| page.to_be_bytes()).collect();
-        self.offsets.append(&offsets)?;
-        self.pages.write().unwrap_or_else(PoisonError::into_inner).extend(begun);
+        let records: Vec<u8> = begun.iter().flat_map(|(page, begin)| offset_record(*page, *begin)).collect();
+        if !records.is_empty() {
+            self.offsets.append(&records)?;
+        }
+        self.pages.write().unwrap_or_else(PoisonError::into_inner).extend(begun.iter().map(|(_, begin)| begin));
+        self.count = count;
+        self.end = self.data.len();
         Ok(())
     }
 
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         self.data.sync()
-    }
-
-    /// Drops all strings from number `count` on: an unsigned tail, at recovery only.
-    pub(crate) fn truncate(&mut self, count: u64) -> Result<(), StoreError> {
-        if count >= self.count {
-            return Ok(());
-        }
-        let end = match PageId::at(count / u64::from(TILE_WIDTH), count) {
-            None => self.reader().begin_of(count / u64::from(TILE_WIDTH), self.end())?,
-            Some(page) => {
-                let begin = self.reader().begin_of(page.index, self.end())?;
-                begin + self.reader().page(page, self.end())?.len() as u64
-            }
-        };
-        self.data.truncate(end)?;
-        self.count = count;
-        let kept = count.div_ceil(u64::from(TILE_WIDTH));
-        self.offsets.truncate(kept * OFFSET_LEN)?;
-        self.pages.write().unwrap_or_else(PoisonError::into_inner).truncate(kept as usize);
-        Ok(())
     }
 }
 
@@ -137,9 +156,9 @@ impl PagedReader {
 
     /// The bytes of a page that is wholly there; `end` is where the published part of the file ends.
     pub(crate) fn page(&self, page: PageId, end: u64) -> Result<Vec<u8>, StoreError> {
-        let begin = self.begin_of(page.index, end)?;
-        let next = self.begin_of(page.index + 1, end)?;
-        let bytes = self.data.read(begin, (next - begin) as usize)?;
+        let begin = self.begin_of(page.index, end);
+        let next = self.begin_of(page.index + 1, end);
+        let mut bytes = self.data.read(begin, (next - begin) as usize)?;
         let mut length = 0;
         for place in 0..u64::from(page.width) {
             let prefix = bytes.get(length..).and_then(|rest| rest.first_chunk::<2>());
@@ -149,7 +168,6 @@ impl PagedReader {
         if page.width == TILE_WIDTH && length != bytes.len() {
             return Err(self.damaged(page, u64::from(page.width)));
         }
-        let mut bytes = bytes;
         bytes.truncate(length);
         Ok(bytes)
     }
@@ -162,10 +180,9 @@ impl PagedReader {
     }
 
     /// Where a page begins; behind the last one, where the file ends.
-    fn begin_of(&self, page: u64, end: u64) -> Result<u64, StoreError> {
+    fn begin_of(&self, page: u64, end: u64) -> u64 {
         let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
-        let begin = usize::try_from(page).ok().and_then(|page| pages.get(page).copied()).unwrap_or(end);
-        Ok(begin.min(end))
+        usize::try_from(page).ok().and_then(|page| pages.get(page).copied()).unwrap_or(end).min(end)
     }
 
     fn damaged(&self, page: PageId, place: u64) -> StoreError {
@@ -178,22 +195,30 @@ impl PagedReader {
     }
 }
 
-/// The offsets as far as they can be believed: rising, and within the file.
+fn offset_record(page: u64, begin: u64) -> [u8; OFFSET_LEN] {
+    let checksum = Sha256::new().chain_update(page.to_be_bytes()).chain_update(begin.to_be_bytes()).finalize();
+    let mut record = [0; OFFSET_LEN];
+    record[..8].copy_from_slice(&begin.to_be_bytes());
+    record[8..].copy_from_slice(&checksum[..8]);
+    record
+}
+
+/// The offsets as far as they can be believed: with a good checksum, rising, and within the file.
 fn known_pages(data: &AppendFile, offsets: &AppendFile) -> Result<Vec<u64>, StoreError> {
     let bytes = offsets.reader().read(0, offsets.len() as usize)?;
     let mut pages: Vec<u64> = Vec::new();
-    for offset in bytes.as_chunks::<8>().0 {
-        let offset = u64::from_be_bytes(*offset);
-        let rises = pages.last().map_or(offset == 0, |last| *last < offset);
-        if !rises || offset >= data.len() {
+    for record in bytes.as_chunks::<OFFSET_LEN>().0 {
+        let begin = record.first_chunk::<8>().map_or(0, |begin| u64::from_be_bytes(*begin));
+        let rises = pages.last().map_or(begin == 0, |last| *last < begin);
+        if !rises || begin >= data.len() || *record != offset_record(pages.len() as u64, begin) {
             break;
         }
-        pages.push(offset);
+        pages.push(begin);
     }
     Ok(pages)
 }
 
-/// Whether the last page but one holds exactly a page of strings: an offset that points elsewhere would not.
+/// Whether the last page but one holds exactly a page of strings: offsets of another file would not.
 fn last_full_page_is_whole(data: &AppendFile, pages: &[u64]) -> Result<bool, StoreError> {
     let [.., begin, end] = pages else { return Ok(true) };
     let bytes = data.reader().read(*begin, (end - begin) as usize)?;

@@ -3,6 +3,8 @@
 use crate::error::StoreError;
 use crate::levels::{LevelsReader, StoredTree};
 use crate::paged::PagedReader;
+use crate::tlog::HeadCheck;
+use crate::verify::{Inspection, Stored, verify};
 use bytes::Bytes;
 use merkle::{Hash, HashSource, LeafIndex, PageId, ResourcePath, TILE_WIDTH, TileId, TreeSize};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -78,7 +80,7 @@ impl TlogReader {
     /// # Errors
     /// [`StoreError`] when it cannot be read.
     pub fn leaf(&self, index: LeafIndex) -> Result<Option<Hash>, StoreError> {
-        if index.0 >= self.size().0 { Ok(None) } else { Ok(self.levels.leaves(index.0, 1)?.first().copied()) }
+        if index.0 >= self.size().0 { Ok(None) } else { Ok(self.levels.hashes(0, index.0, 1)?.first().copied()) }
     }
 
     /// The leaf hashes from `first` on, at most `count`.
@@ -87,7 +89,7 @@ impl TlogReader {
     /// [`StoreError`] when they cannot be read.
     pub fn leaves(&self, first: LeafIndex, count: usize) -> Result<Vec<Hash>, StoreError> {
         let left = self.size().0.saturating_sub(first.0);
-        self.levels.leaves(first.0, count.min(usize::try_from(left).unwrap_or(count)))
+        self.levels.hashes(0, first.0, count.min(usize::try_from(left).unwrap_or(count)))
     }
 
     /// One tile, bundle or page of heads, as wide as the path says; `None` where so much is not committed. The
@@ -120,12 +122,31 @@ impl TlogReader {
         Ok(Some(Bytes::from(bytes)))
     }
 
+    /// Everything that is committed, derived again from the entries and compared.
+    pub(crate) fn verify(
+        &self,
+        head_check: HeadCheck<'_>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Inspection, StoreError> {
+        let published = self.published();
+        let stored = Stored {
+            entries: &self.entries,
+            entries_end: published.entries_end,
+            levels: &self.levels,
+            heads: &self.heads,
+            heads_end: published.heads_end,
+            size: published.size,
+            head_count: published.heads,
+        };
+        verify(&stored, head_check, progress)
+    }
+
     pub(crate) fn entries_path(&self) -> &std::path::Path {
         self.entries.path()
     }
 
     pub(crate) fn leaves_path(&self) -> &std::path::Path {
-        self.levels.leaves_path()
+        self.levels.path(0)
     }
 }
 

@@ -1,13 +1,17 @@
 //! The head that a witness holds for one log, durable before its cosignature leaves.
 //!
 //! ```text
-//! slot 0 at 0, slot 1 at SLOT_LEN; the newer whole one counts, and the older one is overwritten next
+//! slot 0 at 0, slot 1 at SLOT_LEN; the newer whole one counts
 //!
 //! slot    SHA-256 of the rest | u64 number | u32 length | payload | zeroes up to SLOT_LEN
 //! payload u32 length | checkpoint, as the log signed it | cosignature line
 //! ```
 //!
-//! A write that is torn damages one slot, never both; the other still holds what was durable before.
+//! A head is written to slot 0, synced, written to slot 1, synced, and only then given back. So a write that is torn
+//! damages one slot and the other is whole: it holds the head before, or the new one. And a slot that rots later does
+//! not make the witness forget: every head that was given back is in both. (One slot after the other in turn would
+//! do for torn writes, but a newest slot that rots would then look the same as one that was torn, and the witness
+//! could cosign a second history from the head before.) Opening mends the slot that is not the newest.
 
 use crate::append_file::{self, sync_directory};
 use crate::error::StoreError;
@@ -58,7 +62,7 @@ impl Cosigned {
 pub struct HeadSlots {
     path: PathBuf,
     file: File,
-    /// Number of the slot written last; its place is the number's lowest bit.
+    /// Number of the head written last.
     number: u64,
     poisoned: bool,
 }
@@ -89,37 +93,44 @@ impl HeadSlots {
             |why: &str| StoreError::Damaged { path: path.to_owned(), what: "slot", position: 0, why: why.to_owned() };
         let newest = written.iter().flatten().filter_map(|slot| whole(slot)).max_by_key(|(number, _)| *number);
         let Some((number, payload)) = newest else {
-            // A first write that was torn: nothing was released yet, and the other slot was never written.
+            // A first write that was torn: nothing was given back yet, and the other slot was never written.
             let torn_first = written[1].as_ref().is_none_or(|slot| slot.iter().all(|byte| *byte == 0));
             return if torn_first { Ok((slots, None)) } else { Err(damaged("no slot is whole")) };
         };
         slots.number = number;
         let held = parse(payload, log, witness).ok_or_else(|| damaged("it holds no head cosigned for this log"))?;
+        let newest = render(number, &held)?;
+        for (place, slot) in written.iter().enumerate() {
+            if slot.as_deref().and_then(whole).is_none_or(|(other, _)| other != number) {
+                slots.write(place as u64, &newest)?;
+            }
+        }
         Ok((slots, Some(held)))
     }
 
     /// Makes a head durable, and only then gives it back.
     ///
     /// # Errors
-    /// [`StoreError`]; after one nothing more is taken until the file is opened again.
+    /// [`StoreError::HeadTooLong`], and nothing has changed; any other, and nothing more is taken until the file is
+    /// opened again.
     pub fn persist(&mut self, head: Sealed<Cosigned>) -> Result<Cosigned, StoreError> {
         if self.poisoned {
             return Err(StoreError::Poisoned);
         }
         let number = self.number + 1;
-        let slot = render(number, head.peek()).ok_or_else(|| StoreError::Damaged {
-            path: self.path.clone(),
-            what: "slot",
-            position: number,
-            why: format!("the head is longer than the {MAX_PAYLOAD} bytes of a slot"),
-        })?;
+        let slot = render(number, head.peek())?;
         self.poisoned = true;
-        let place = number % 2 * SLOT_LEN;
-        let written = self.file.write_all_at(&slot, place).and_then(|()| self.file.sync_data());
-        written.map_err(|error| StoreError::io(&self.path, error))?;
+        self.write(0, &slot)?;
+        self.write(1, &slot)?;
         self.poisoned = false;
         self.number = number;
         Ok(head.open())
+    }
+
+    /// Writes a slot and makes it durable.
+    fn write(&self, place: u64, slot: &[u8]) -> Result<(), StoreError> {
+        let written = self.file.write_all_at(slot, place * SLOT_LEN).and_then(|()| self.file.sync_data());
+        written.map_err(|error| StoreError::io(&self.path, error))
     }
 
     fn read(&self, slot: u64, length: u64) -> Result<Option<Vec<u8>>, StoreError> {
@@ -143,15 +154,17 @@ fn whole(slot: &[u8]) -> Option<(u64, &[u8])> {
     (computed.as_slice() == checksum).then_some((u64::from_be_bytes(*number), payload))
 }
 
-fn render(number: u64, head: &Cosigned) -> Option<Vec<u8>> {
-    let checkpoint = head.checkpoint.bytes();
-    let mut payload = u32::try_from(checkpoint.len()).ok()?.to_be_bytes().to_vec();
-    payload.extend_from_slice(checkpoint);
-    payload.extend_from_slice(head.cosignature.line.as_bytes());
-    let length = u32::try_from(payload.len()).ok().filter(|length| *length as usize <= MAX_PAYLOAD)?.to_be_bytes();
-    let number = number.to_be_bytes();
+fn render(number: u64, head: &Cosigned) -> Result<Vec<u8>, StoreError> {
+    let (checkpoint, line) = (head.checkpoint.bytes(), head.cosignature.line.as_bytes());
+    let payload_len = 4 + checkpoint.len() + line.len();
+    if payload_len > MAX_PAYLOAD {
+        return Err(StoreError::HeadTooLong { limit: MAX_PAYLOAD });
+    }
+    // Both are below 64 KiB.
+    let payload = [&(checkpoint.len() as u32).to_be_bytes()[..], checkpoint, line].concat();
+    let (number, length) = (number.to_be_bytes(), (payload.len() as u32).to_be_bytes());
     let checksum = Sha256::new().chain_update(number).chain_update(length).chain_update(&payload).finalize();
-    Some([checksum.as_slice(), &number, &length, &payload].concat())
+    Ok([checksum.as_slice(), &number, &length, &payload].concat())
 }
 
 fn parse(payload: &[u8], log: &VerifierKey, witness: &VerifierKey) -> Option<Cosigned> {
@@ -200,27 +213,67 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_torn_write_leaves_the_head_before_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("slots");
-        let (mut slots, _) = open(&path).unwrap();
+    /// A file in which heads 1 and 2 were persisted, and its bytes.
+    fn holding_two(path: &Path) -> Vec<u8> {
+        let (mut slots, _) = open(path).unwrap();
         slots.persist(Sealed::new(cosigned(1))).unwrap();
         slots.persist(Sealed::new(cosigned(2))).unwrap();
         drop(slots);
-        let whole = fs::read(&path).unwrap();
-        // The write of number 3 goes to slot 1, over number 1; it is cut at every place.
+        fs::read(path).unwrap()
+    }
+
+    fn held_size(path: &Path) -> TreeSize {
+        open(path).unwrap().1.unwrap().checkpoint().checkpoint().size
+    }
+
+    #[test]
+    fn a_torn_write_of_either_slot_leaves_the_head_before_it_or_the_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slots");
+        let whole = holding_two(&path);
         let third = render(3, &cosigned(3)).unwrap();
-        for cut in 0..=third.len() {
-            let mut torn = whole.clone();
-            let place = SLOT_LEN as usize;
-            torn.resize(torn.len().max(place + third.len()), 0);
-            torn[place..place + cut].copy_from_slice(&third[..cut]);
-            fs::write(&path, &torn).unwrap();
-            let held = open(&path).unwrap().1.unwrap();
-            // The old bytes behind the cut may happen to be the new ones.
-            let expected = if torn[place..place + third.len()] == third { 3 } else { 2 };
-            assert_eq!(held.checkpoint().checkpoint().size, TreeSize(expected), "cut at {cut}");
+        for place in [0, SLOT_LEN as usize] {
+            for cut in (0..=third.len()).step_by(3) {
+                // Slot 1 is written when slot 0 is durable.
+                let mut torn = whole.clone();
+                torn.resize(torn.len().max(place + third.len()), 0);
+                torn[..third.len()][..if place == 0 { cut } else { third.len() }]
+                    .copy_from_slice(&third[..if place == 0 { cut } else { third.len() }]);
+                torn[place..place + cut].copy_from_slice(&third[..cut]);
+                fs::write(&path, &torn).unwrap();
+                let is_written = torn[..third.len()] == third;
+                assert_eq!(held_size(&path), TreeSize(if is_written { 3 } else { 2 }), "slot at {place} cut at {cut}");
+                // Opening has mended the other slot: a second fault is survived as well.
+                let mut mended = fs::read(&path).unwrap();
+                mended[40] ^= 1;
+                fs::write(&path, &mended).unwrap();
+                assert_eq!(held_size(&path), TreeSize(if is_written { 3 } else { 2 }), "slot at {place} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bit_that_flips_in_either_slot_never_makes_the_witness_forget_a_head() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slots");
+        let whole = holding_two(&path);
+        let slot = render(2, &cosigned(2)).unwrap().len();
+        for byte in (0..slot).chain(SLOT_LEN as usize..SLOT_LEN as usize + slot) {
+            let mut rotten = whole.clone();
+            rotten[byte] ^= 1;
+            fs::write(&path, &rotten).unwrap();
+            assert_eq!(held_size(&path), TreeSize(2), "byte {byte}");
+        }
+    }
+
+    #[test]
+    fn a_first_write_that_was_torn_is_no_head() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slots");
+        let first = render(1, &cosigned(1)).unwrap();
+        for cut in 0..first.len() {
+            fs::write(&path, &first[..cut]).unwrap();
+            assert_eq!(open(&path).unwrap().1, None, "cut at {cut}");
         }
     }
 

@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use merkle::{Hash, RootHash, TreeSize};
 use receipt::IssuerState;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// Small: the store keeps the states it needs in memory itself.
@@ -41,10 +42,15 @@ impl State {
     pub(crate) fn open(dir: &Path) -> Result<State, StoreError> {
         let path = dir.join("state");
         let open = || sled::Config::default().path(&path).cache_capacity(CACHE_BYTES).flush_every_ms(None).open();
-        let tree = match open() {
-            Ok(tree) => tree,
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "the state is damaged; deleting it and deriving it again from the entries");
+        // sled panics over some files that are not its own.
+        let tree = match catch_unwind(AssertUnwindSafe(open)) {
+            Ok(Ok(tree)) => tree,
+            failed => {
+                let why = failed.map_or_else(
+                    |_| "sled panicked".to_owned(),
+                    |error| error.err().map(|error| error.to_string()).unwrap_or_default(),
+                );
+                tracing::warn!(path = %path.display(), why, "the state is damaged; deleting it and deriving it again from the entries");
                 remove(&path)?;
                 open().map_err(|error| StoreError::index(&path, error))?
             }
@@ -52,8 +58,16 @@ impl State {
         Ok(State { path, tree })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What was written last; `None` when that is nothing, or not whole.
     pub(crate) fn remembered(&self) -> Option<Remembered> {
+        catch_unwind(AssertUnwindSafe(|| self.read())).ok().flatten()
+    }
+
+    fn read(&self) -> Option<Remembered> {
         let through = self.tree.get(THROUGH).ok()??;
         let (size, root) = through.split_first_chunk::<8>()?;
         let mut issuers = Vec::new();
@@ -64,27 +78,24 @@ impl State {
         Some(Remembered { size: TreeSize(u64::from_be_bytes(*size)), root, issuers })
     }
 
-    /// Writes the states as they are at `size`. "through" goes first and comes last, so that a crash in between
-    /// leaves a database that says nothing.
-    pub(crate) fn remember<'a>(
-        &self,
-        size: TreeSize,
-        root: RootHash,
-        issuers: impl Iterator<Item = &'a IssuerState>,
-    ) -> Result<(), StoreError> {
+    /// Writes the states that have changed; with those written before they are all of them at `size`. "through" goes
+    /// first and comes last, so that a crash in between leaves a database that says nothing.
+    pub(crate) fn remember(&self, size: TreeSize, root: RootHash, changed: &[IssuerState]) -> Result<(), StoreError> {
         let write = || -> Result<(), sled::Error> {
             self.tree.remove(THROUGH)?;
-            let mut batch = sled::Batch::default();
-            for (count, state) in issuers.enumerate() {
-                let Ok(value) = serde_json::to_vec(state) else { continue };
-                batch.insert(format!("{ISSUER}{}", state.name()).into_bytes(), value);
-                if (count + 1) % BATCH == 0 {
-                    self.tree.apply_batch(std::mem::take(&mut batch))?;
+            for some in changed.chunks(BATCH) {
+                let mut batch = sled::Batch::default();
+                for state in some {
+                    let value = serde_json::to_vec(state).map_err(std::io::Error::from)?;
+                    batch.insert(format!("{ISSUER}{}", state.name()).into_bytes(), value);
                 }
+                self.tree.apply_batch(batch)?;
             }
-            self.tree.apply_batch(batch)?;
             self.tree.insert(THROUGH, [&size.0.to_be_bytes()[..], &root.0.0].concat())?;
-            self.tree.flush().map(drop)
+            self.tree.flush()?;
+            // What flush leaves to the system is made durable here: a power cut then mostly costs no derivation.
+            fs::File::open(self.path.join("db"))?.sync_all()?;
+            Ok(())
         };
         write().map_err(|error| StoreError::index(&self.path, error))
     }

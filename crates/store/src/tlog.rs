@@ -4,6 +4,7 @@
 //! entries  entries.offsets   every entry, oldest first (paged.rs)
 //! hashes/0 … hashes/7        its tree (levels.rs)
 //! heads    heads.offsets     every checkpoint ever signed, oldest first (paged.rs)
+//! heads.count                how many of them there are at least (head_count.rs)
 //! lock                       held by the one process that writes
 //! ```
 //!
@@ -20,10 +21,12 @@
 
 use crate::append_file::{self, sync_directory};
 use crate::error::StoreError;
+use crate::head_count::HeadCount;
 use crate::levels::{Levels, StoredTree};
 use crate::paged::PagedFile;
 use crate::reader::{Published, TlogReader};
 use crate::sealed::Sealed;
+use crate::verify::Inspection;
 use bytes::Bytes;
 use merkle::{EMPTY_ROOT, Frontier, Hash, PageId, RootHash, TILE_WIDTH, TreeSize, leaf_hash, root_of};
 use note::{SignedCheckpoint, Verified};
@@ -33,8 +36,12 @@ use std::path::{Path, PathBuf};
 /// Says what a stored checkpoint says, if it is one that this log signed; `None` for anything else.
 pub type HeadCheck<'a> = &'a dyn Fn(&[u8]) -> Option<(TreeSize, RootHash)>;
 
-/// Entries hashed at once while hashes are derived again.
+/// Entries a page.
+const PAGE: u64 = TILE_WIDTH as u64;
+/// Pages hashed at once while hashes are derived again: some 10 MB of entries.
 const REBUILD_PAGES: u64 = 64;
+/// Lines that a recorded head has at most: three, extensions, a blank one, signatures. Ours have five.
+const MAX_HEAD_LINES: usize = 64;
 
 /// What a log was found to be at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,9 +69,11 @@ pub struct Tlog {
     entries: PagedFile,
     levels: Levels,
     heads: PagedFile,
+    head_count: HeadCount,
     frontier: Frontier,
     reader: TlogReader,
     poisoned: bool,
+    dir: PathBuf,
     _lock: File,
 }
 
@@ -97,11 +106,8 @@ impl Tlog {
             _ => {}
         }
         fs::create_dir_all(&unfinished).map_err(|error| StoreError::io(&unfinished, error))?;
-        drop((
-            PagedFile::open(&unfinished, "entries")?,
-            Levels::open(&unfinished)?,
-            PagedFile::open(&unfinished, "heads")?,
-        ));
+        drop((PagedFile::open(&unfinished, "entries")?, PagedFile::open(&unfinished, "heads")?));
+        drop((Levels::open(&unfinished)?, HeadCount::open(&unfinished)?));
         more(&unfinished)?;
         sync_directory(&unfinished)?;
         fs::rename(&unfinished, dir).map_err(|error| StoreError::io(dir, error))?;
@@ -116,38 +122,65 @@ impl Tlog {
     /// # Errors
     /// [`StoreError`]; [`StoreError::InUse`] while another process has it.
     pub fn open(dir: &Path, head_check: HeadCheck<'_>) -> Result<(Tlog, Recovery), StoreError> {
-        if !dir.join("entries").is_file() {
+        let is_there = |name: &str| dir.join(name).is_file();
+        if !is_there("entries") && !is_there("heads") {
             return Err(StoreError::Missing(dir.to_owned()));
         }
         let lock = lock(dir)?;
-        let mut recovery = Recovery::default();
-        let (mut heads, torn) = PagedFile::open(dir, "heads")?;
-        recovery.torn_head_bytes = torn.bytes;
-        let (latest, size, root) = last_head(&mut heads, head_check, &mut recovery)?;
-        let (mut entries, _) = PagedFile::open(dir, "entries")?;
+        for name in ["entries", "heads"] {
+            if !is_there(name) {
+                return Err(damaged(&dir.join(name), "byte", 0, "the file is gone"));
+            }
+        }
+        // Nothing but derived files is changed before everything has been looked at.
+        let mut heads = PagedFile::open(dir, "heads")?;
+        let (head_count, at_least) = HeadCount::open(dir)?;
+        let last = last_head(&heads, at_least, head_check)?;
+        let (size, root) = (last.size, last.root);
+        let mut entries = PagedFile::open(dir, "entries")?;
         if entries.count() < size.0 {
             let why = format!("the last signed head covers {size} entries and only {} are there", entries.count());
-            return Err(StoreError::Damaged {
-                path: entries.path().to_owned(),
-                what: "entry",
-                position: entries.count(),
-                why,
-            });
+            return Err(damaged(entries.path(), "entry", entries.count(), &why));
         }
-        recovery.unsigned_entries = entries.count() - size.0;
-        entries.truncate(size.0)?;
         let mut levels = Levels::open(dir)?;
         let known = levels.fit(size)?;
-        recovery.rebuilt_hashes = size.0 - known.0;
         rebuild_hashes(&entries, &mut levels, known, size)?;
+        let published = Published {
+            size,
+            entries_end: entries.end_of(size.0)?,
+            heads: last.count,
+            heads_end: heads.end_of(last.count)?,
+            latest: last.latest,
+        };
+        let torn_head_bytes = heads.byte_len() - published.heads_end;
+        let unsigned_entries = entries.count() - size.0;
+        let reader = TlogReader::new(entries.reader(), levels.reader(), heads.reader(), published);
         let frontier = frontier_of(&levels, size)?;
         if frontier.root() != root {
+            reader.verify(head_check, &mut |_, _| {})?;
             return Err(StoreError::WrongRoot { size });
         }
-        let published =
-            Published { size, entries_end: entries.end(), heads: heads.count(), heads_end: heads.end(), latest };
-        let reader = TlogReader::new(entries.reader(), levels.reader(), heads.reader(), published);
-        Ok((Tlog { entries, levels, heads, frontier, reader, poisoned: false, _lock: lock }, recovery))
+        check_entries(&entries, &levels, TreeSize(size.0.saturating_sub(1) / PAGE * PAGE), size)?;
+        heads.settle(last.count)?;
+        entries.settle(size.0)?;
+        head_count.write(last.count)?;
+        let recovery = Recovery { unsigned_entries, torn_head_bytes, rebuilt_hashes: size.0 - known.0 };
+        let dir = dir.to_owned();
+        let log = Tlog { entries, levels, heads, head_count, frontier, reader, poisoned: false, dir, _lock: lock };
+        Ok((log, recovery))
+    }
+
+    /// Derives everything again from the entries and compares: every leaf hash, the root of every tile, every head's
+    /// signature and root. `progress` hears how many entries of how many are done. Reads the whole log.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] with the first place that is wrong, and what to do about it.
+    pub fn verify_all(
+        &self,
+        head_check: HeadCheck<'_>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Inspection, StoreError> {
+        self.reader.verify(head_check, progress)
     }
 
     /// For those who read. They see what is committed, and nothing else.
@@ -168,6 +201,11 @@ impl Tlog {
             self.read_back(before)?;
         }
         Ok(self.appended())
+    }
+
+    /// Where the log lies.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The tree as it is in memory: what was appended last, committed or not.
@@ -192,6 +230,7 @@ impl Tlog {
         self.guarded(|log| {
             log.heads.append(&[head.peek().bytes()])?;
             log.heads.sync()?;
+            log.head_count.write(log.heads.count())?;
             let head = head.open();
             log.reader.publish(Published {
                 size,
@@ -254,50 +293,70 @@ impl Tlog {
 /// Compares the leaf hashes of entries `from..to` as stored with their hashes as stored.
 fn check_entries(entries: &PagedFile, levels: &Levels, from: TreeSize, to: TreeSize) -> Result<(), StoreError> {
     let (reader, levels) = (entries.reader(), levels.reader());
-    for index in from.0 / u64::from(TILE_WIDTH)..to.0.div_ceil(u64::from(TILE_WIDTH)) {
+    for index in from.0 / PAGE..to.0.div_ceil(PAGE) {
         let Some(page) = PageId::at(index, to.0) else { break };
-        let first = index * u64::from(TILE_WIDTH);
+        let first = index * PAGE;
         let bytes = reader.page(page, entries.end())?;
         let strings = merkle::decode_entries(&bytes).unwrap_or_default();
-        let hashes = levels.leaves(first, usize::from(page.width))?;
+        let hashes = levels.hashes(0, first, usize::from(page.width))?;
         let skipped = from.0.saturating_sub(first) as usize;
         for place in skipped..usize::from(page.width) {
             if strings.get(place).map(|entry| leaf_hash(entry)) != hashes.get(place).copied() {
-                let why = "its stored bytes do not have its stored hash".to_owned();
-                return Err(StoreError::Damaged {
-                    path: reader.path().to_owned(),
-                    what: "entry",
-                    position: first + place as u64,
-                    why,
-                });
+                let why = "its stored bytes do not have its stored hash";
+                return Err(damaged(reader.path(), "entry", first + place as u64, why));
             }
         }
     }
     Ok(())
 }
 
-/// The last head in the file that this log signed. A string behind it that ends in a zero byte, or is empty, is
-/// what a crash leaves of a head that was being written; one that is whole and not ours is damage, and then the
-/// log must not start: it might sign a second history over the one that the damaged head covered.
-fn last_head(
-    heads: &mut PagedFile,
-    head_check: HeadCheck<'_>,
-    recovery: &mut Recovery,
-) -> Result<(Option<Bytes>, TreeSize, RootHash), StoreError> {
-    loop {
-        let Some(last) = heads.count().checked_sub(1) else { return Ok((None, TreeSize(0), EMPTY_ROOT)) };
-        let page = PageId { index: last / u64::from(TILE_WIDTH), width: (last % u64::from(TILE_WIDTH) + 1) as u16 };
+/// The last head that was recorded.
+struct LastHead {
+    count: u64,
+    latest: Option<Bytes>,
+    size: TreeSize,
+    root: RootHash,
+}
+
+/// The last head in the file that this log signed. What a crash leaves behind it of a head that was being written is
+/// cut short, is empty, or ends in a zero byte, which no head holds. Anything else there is damage, and so are fewer
+/// heads than were counted; then the log must not start: it might sign a second history over one that it released.
+fn last_head(heads: &PagedFile, at_least: u64, head_check: HeadCheck<'_>) -> Result<LastHead, StoreError> {
+    let tail = heads.torn_tail()?;
+    if holds_a_head(tail.get(2..).unwrap_or_default(), head_check) {
+        return Err(damaged(heads.path(), "head", heads.count(), "it is whole, and its length is not"));
+    }
+    let mut count = heads.count();
+    let last = loop {
+        let Some(last) = count.checked_sub(1) else {
+            break LastHead { count, latest: None, size: TreeSize(0), root: EMPTY_ROOT };
+        };
+        let page = PageId { index: last / PAGE, width: (last % PAGE + 1) as u16 };
         let head = heads.reader().string(page, usize::from(page.width) - 1, heads.end())?;
         if let Some((size, root)) = head_check(&head) {
-            return Ok((Some(Bytes::from(head)), size, root));
+            break LastHead { count, latest: Some(Bytes::from(head)), size, root };
         }
         if head.last().is_some_and(|byte| *byte != 0) {
-            let why = "it is whole, and not a checkpoint that this log's key signed".to_owned();
-            return Err(StoreError::Damaged { path: heads.path().to_owned(), what: "head", position: last, why });
+            return Err(damaged(
+                heads.path(),
+                "head",
+                last,
+                "it is whole, and not a checkpoint that this log's key signed",
+            ));
         }
-        recovery.torn_head_bytes += 2 + head.len() as u64;
-        heads.truncate(last)?;
+        count = last;
+    };
+    if last.count < at_least {
+        let why = format!("{at_least} heads were signed and only {} are there", last.count);
+        return Err(damaged(heads.path(), "head", last.count, &why));
     }
+    Ok(last)
+}
+
+/// Whether the bytes begin with a head that was signed: its end is the end of one of the first lines.
+fn holds_a_head(bytes: &[u8], head_check: HeadCheck<'_>) -> bool {
+    let ends = (1..=bytes.len()).filter(|end| bytes[end - 1] == b'\n');
+    ends.take(MAX_HEAD_LINES).any(|end| head_check(&bytes[..end]).is_some())
 }
 
 fn rebuild_hashes(entries: &PagedFile, levels: &mut Levels, known: TreeSize, size: TreeSize) -> Result<(), StoreError> {
@@ -305,11 +364,11 @@ fn rebuild_hashes(entries: &PagedFile, levels: &mut Levels, known: TreeSize, siz
     let mut done = known.0;
     while done < size.0 {
         let mut leaves = Vec::new();
-        let first_page = done / u64::from(TILE_WIDTH);
+        let first_page = done / PAGE;
         for index in first_page..first_page + REBUILD_PAGES {
             let Some(page) = PageId::at(index, size.0) else { break };
             let bytes = reader.page(page, entries.end())?;
-            let skipped = done.saturating_sub(index * u64::from(TILE_WIDTH)) as usize;
+            let skipped = done.saturating_sub(index * PAGE) as usize;
             leaves.extend(
                 merkle::decode_entries(&bytes).unwrap_or_default().iter().skip(skipped).map(|entry| leaf_hash(entry)),
             );
@@ -335,6 +394,10 @@ fn frontier_of(levels: &Levels, size: TreeSize) -> Result<Frontier, StoreError> 
         begin += 1 << level;
     }
     Frontier::from_peaks(size, peaks).ok_or(StoreError::WrongRoot { size })
+}
+
+fn damaged(path: &Path, what: &'static str, position: u64, why: &str) -> StoreError {
+    StoreError::Damaged { path: path.to_owned(), what, position, why: why.to_owned() }
 }
 
 fn lock(dir: &Path) -> Result<File, StoreError> {

@@ -1,71 +1,12 @@
 //! The tiled log on disk: what is committed stays, what is torn goes, what is damaged is named.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use counterfoil_store::{Sealed, StoreError, Tlog};
-use merkle::{
-    EMPTY_ROOT, LeafIndex, MemoryTree, PageId, ResourcePath, RootHash, TileId, TreeSize, leaf_hash, prove_inclusion,
-};
-use note::{Checkpoint, KeyKind, KeyName, Origin, SignedCheckpoint, SigningKey, Verified};
+mod stage;
+
+use counterfoil_store::{StoreError, Tlog};
+use merkle::{EMPTY_ROOT, LeafIndex, PageId, ResourcePath, TileId, TreeSize};
+use stage::*;
 use std::fs;
-use std::path::Path;
-
-fn key() -> SigningKey {
-    SigningKey::from_seed(KeyName::new("log.example").unwrap(), KeyKind::Ed25519, [5; 32])
-}
-
-fn head(size: TreeSize, root: RootHash) -> Sealed<SignedCheckpoint<Verified>> {
-    let head = Checkpoint::new(Origin::new("log.example").unwrap(), size, root);
-    Sealed::new(note::sign_checkpoint(&head, &key()).unwrap())
-}
-
-fn is_ours(bytes: &[u8]) -> Option<(TreeSize, RootHash)> {
-    let head = SignedCheckpoint::parse(bytes).and_then(|head| head.verify(&key().verifier())).ok()?;
-    Some((head.checkpoint().size, head.checkpoint().root))
-}
-
-fn open(dir: &Path) -> Result<Tlog, StoreError> {
-    Tlog::open(dir, &is_ours).map(|(log, _)| log)
-}
-
-fn entry(number: u64) -> Vec<u8> {
-    format!("entry {number} {}", "x".repeat(number as usize % 23)).into_bytes()
-}
-
-fn commit(log: &mut Tlog, count: u64) {
-    let first = log.reader().size().0;
-    let entries: Vec<Vec<u8>> = (first..first + count).map(entry).collect();
-    let appended = log.append(&entries).unwrap();
-    log.record_head(head(appended.size, appended.root)).unwrap();
-}
-
-fn tree(size: u64) -> MemoryTree {
-    let mut tree = MemoryTree::new();
-    (0..size).for_each(|number| tree.push(leaf_hash(&entry(number))));
-    tree
-}
-
-/// Everything a reader can see agrees with a log of `size` entries that was built in memory.
-fn assert_holds(log: &Tlog, size: u64) {
-    let (reader, tree) = (log.reader(), tree(size));
-    assert_eq!(reader.size(), TreeSize(size));
-    for number in 0..size {
-        assert_eq!(reader.entry(LeafIndex(number)).unwrap().unwrap(), entry(number));
-    }
-    assert_eq!(reader.entry(LeafIndex(size)).unwrap(), None);
-    for tile in TileId::all(TreeSize(size)) {
-        let stored = reader.resource(&ResourcePath::Tile(tile)).unwrap().unwrap();
-        let first = tile.index * 256;
-        let expected = (first..first + u64::from(tile.width))
-            .flat_map(|place| merkle::HashSource::subtree(&tree, 8 * tile.level, place).unwrap().0);
-        assert_eq!(stored, expected.collect::<Vec<u8>>(), "{tile}");
-    }
-    for index in [0, size / 2, size.saturating_sub(1)].into_iter().filter(|index| *index < size) {
-        let proof = prove_inclusion(&reader, LeafIndex(index), TreeSize(size)).unwrap();
-        proof.verify(&leaf_hash(&entry(index)), LeafIndex(index), TreeSize(size), &tree.root()).unwrap();
-    }
-    let latest = reader.latest_head().map(|head| is_ours(&head).unwrap());
-    assert!(latest.is_none_or(|latest| latest == (TreeSize(size), tree.root())));
-}
 
 #[test]
 fn what_is_committed_is_there_after_every_restart() {
@@ -150,36 +91,16 @@ fn a_second_writer_is_refused_and_nothing_is_made_over_something() {
     assert!(Tlog::create(&dir.path().join("other")).is_ok());
 }
 
-/// A log of 3 and then 2 entries, closed; and the files as they are after each commit.
-fn two_commits(path: &Path) -> [u64; 2] {
-    let mut log = Tlog::create(path).unwrap();
-    commit(&mut log, 3);
-    let after_first = fs::metadata(path.join("heads")).unwrap().len();
-    commit(&mut log, 2);
-    [after_first, fs::metadata(path.join("heads")).unwrap().len()]
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for file in fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        if file.path().is_dir() {
-            copy(&file.path(), &to.join(file.file_name()));
-        } else {
-            fs::copy(file.path(), to.join(file.file_name())).unwrap();
-        }
-    }
-}
-
 #[test]
 fn a_head_cut_while_it_was_written_is_a_head_that_was_never_signed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let [first, second] = two_commits(&path);
+    let ([first, second], count) = two_commits(&path);
     for cut in first..=second {
         let torn = dir.path().join(format!("cut-{cut}"));
         copy(&path, &torn);
         fs::File::options().write(true).open(torn.join("heads")).unwrap().set_len(cut).unwrap();
+        fs::write(torn.join("heads.count"), &count).unwrap();
         let mut log = open(&torn).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
         let size = if cut == second { 5 } else { 3 };
         assert_holds(&log, size);
@@ -194,13 +115,14 @@ fn a_head_whose_end_never_reached_the_disk_is_a_head_that_was_never_signed() {
     // Some file systems grow a file before its data is there: the end of the last write reads as zeroes.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let [first, second] = two_commits(&path);
+    let ([first, second], count) = two_commits(&path);
     for keep in first..second {
         let torn = dir.path().join(format!("zero-{keep}"));
         copy(&path, &torn);
         let mut bytes = fs::read(torn.join("heads")).unwrap();
         bytes[keep as usize..].fill(0);
         fs::write(torn.join("heads"), bytes).unwrap();
+        fs::write(torn.join("heads.count"), &count).unwrap();
         assert_holds(&open(&torn).unwrap_or_else(|error| panic!("zeroes from {keep}: {error}")), 3);
     }
 }
@@ -209,14 +131,19 @@ fn a_head_whose_end_never_reached_the_disk_is_a_head_that_was_never_signed() {
 fn a_damaged_head_stops_the_log_rather_than_being_taken_for_a_torn_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let [first, second] = two_commits(&path);
-    for flipped in first + 2..second {
-        let damaged = dir.path().join(format!("flip-{flipped}"));
+    let ([first, second], count) = two_commits(&path);
+    for (flipped, bit) in (first..second).flat_map(|byte| (0..8).map(move |bit| (byte, bit))) {
+        let damaged = dir.path().join("flipped");
         copy(&path, &damaged);
         let mut bytes = fs::read(damaged.join("heads")).unwrap();
-        bytes[flipped as usize] ^= 1;
+        bytes[flipped as usize] ^= 1 << bit;
         fs::write(damaged.join("heads"), bytes).unwrap();
-        assert!(matches!(open(&damaged), Err(StoreError::Damaged { what: "head", position: 1, .. })), "byte {flipped}");
+        // With and without the count that says that there are two.
+        for count in [fs::read(path.join("heads.count")).unwrap(), count.clone()] {
+            fs::write(damaged.join("heads.count"), count).unwrap();
+            let refused = matches!(open(&damaged), Err(StoreError::Damaged { what: "head", position: 1, .. }));
+            assert!(refused, "byte {flipped} bit {bit}");
+        }
     }
 }
 
@@ -258,7 +185,7 @@ fn hashes_that_are_missing_are_derived_again_and_wrong_ones_are_refused() {
     let mut bytes = fs::read(&file).unwrap();
     bytes[599 * 32] ^= 1;
     fs::write(&file, bytes).unwrap();
-    assert!(matches!(open(&path), Err(StoreError::WrongRoot { size: TreeSize(600) })));
+    assert!(matches!(open(&path), Err(StoreError::Damaged { what: "hash", position: 599, .. })));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! process that is killed at any moment.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use counterfoil_store::{LogReader, LogRecovery, LogStore, Sealed, StoreError};
+use counterfoil_store::{Inspection, LogInspection, LogReader, LogRecovery, LogStore, Sealed, StoreError};
 use merkle::{LeafIndex, RootHash, TreeSize, leaf_hash, root_of};
 use note::{Checkpoint, CheckpointError, KeyKind, KeyName, Origin, SignedCheckpoint, SigningKey, Verified};
 use receipt::{Admitted, Chain, IssuerName, IssuerState, ReceiptId, SeqNo, UnixMillis, admit};
@@ -196,6 +196,111 @@ fn a_store_of_another_log_is_refused() {
     assert!(matches!(LogStore::open(&path, &other, &mut |_, _| {}), Err(StoreError::Damaged { what: "head", .. })));
 }
 
+#[test]
+fn everything_can_be_checked_and_whatever_an_index_has_wrong_is_found_and_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    LogStore::create(&path).unwrap();
+    let placed = fill(&mut open(&path).unwrap().0, &[30, 270, 1]);
+    let (store, _) = open(&path).unwrap();
+    let mut heard = Vec::new();
+    let found = store.verify_all(&mut |done, of| heard.push((done, of))).unwrap();
+    let log = Inspection { entries: 301, heads: 3 };
+    assert_eq!(found, LogInspection { log, issuers: 2, wrong_in_indexes: 0 });
+    assert_eq!(heard.last(), Some(&(602, 602)));
+    assert!(heard.is_sorted());
+    drop(store);
+    // Two places swapped: no length tells, but every look-up reads the entry, and does not find the receipt there.
+    let array = fs::read_dir(path.join("issuers")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&array).unwrap();
+    bytes[..16].rotate_left(8);
+    fs::write(&array, bytes).unwrap();
+    let (store, _) = open(&path).unwrap();
+    assert_eq!(store.verify_all(&mut |_, _| {}).unwrap().wrong_in_indexes, 2);
+    let asked = |name: &str| store.reader().index_of(&IssuerName::new(name).unwrap(), SeqNo(0));
+    assert!([asked("gate.example/a"), asked("gate.example/b")].iter().any(Result::is_err));
+    store.forget_indexes().unwrap();
+    let (store, recovery) = open(&path).unwrap();
+    assert_eq!((recovery.replayed_receipts, recovery.rebuilt), (301, true));
+    assert_eq!(store.verify_all(&mut |_, _| {}).unwrap(), found);
+    assert_found(&store.reader(), &placed);
+}
+
+#[test]
+fn a_receipt_out_of_place_is_refused_before_anything_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    LogStore::create(&path).unwrap();
+    let (mut store, _) = open(&path).unwrap();
+    let mut gate = Gate::new("gate.example/a", 1);
+    store.register(&gate.key.verifier());
+    let receipts: Vec<Admitted> = (0..4).map(|_| gate.next()).collect();
+    let refused = |outcome| matches!(outcome, Err(StoreError::OutOfPlace { .. }));
+    assert!(refused(store.commit(&receipts[1..], sign).map(drop)), "the first one is missing");
+    store.commit(&receipts[..2], sign).unwrap();
+    assert!(refused(store.commit(&receipts[1..], sign).map(drop)), "one is there already");
+    let gap = [receipts[2].clone(), receipts[2].clone()];
+    assert!(refused(store.commit(&gap, sign).map(drop)), "one comes twice");
+    store.commit(&receipts[2..], sign).unwrap();
+    assert_eq!(store.reader().size(), TreeSize(4));
+}
+
+#[test]
+fn more_issuers_than_a_process_may_have_files_are_no_trouble() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    LogStore::create(&path).unwrap();
+    let mut gates: Vec<Gate> = (0..1100).map(|number| Gate::new(&format!("gate.example/{number}"), 1)).collect();
+    let mut placed = Vec::new();
+    for round in 0..2 {
+        let (mut store, recovery) = open(&path).unwrap();
+        assert_eq!(recovery.replayed_receipts, 0, "round {round}");
+        gates.iter().for_each(|gate| store.register(&gate.key.verifier()));
+        let admitted: Vec<Admitted> = gates.iter_mut().map(Gate::next).collect();
+        placed.extend(admitted.iter().map(|one| (one.receipt.issuer().clone(), one.receipt.seq())));
+        store.commit(&admitted, sign).unwrap();
+        for (index, (issuer, seq)) in (0..).zip(&placed) {
+            assert_eq!(store.reader().index_of(issuer, *seq).unwrap(), Some(LeafIndex(index)));
+        }
+    }
+    fs::remove_dir_all(path.join("state")).unwrap();
+    let (store, recovery) = open(&path).unwrap();
+    assert!(recovery.rebuilt);
+    assert_eq!(store.verify_all(&mut |_, _| {}).unwrap().issuers, 1100);
+}
+
+#[test]
+fn a_store_that_has_lost_its_last_heads_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    LogStore::create(&path).unwrap();
+    fill(&mut open(&path).unwrap().0, &[3, 4]);
+    let heads = fs::read(path.join("heads")).unwrap();
+    for left in [0, heads.len() / 2, heads.len() - 1] {
+        fs::write(path.join("heads"), &heads[..left]).unwrap();
+        assert!(matches!(open(&path), Err(StoreError::Damaged { what: "head", .. })), "{left} bytes are left");
+    }
+    fs::write(path.join("heads"), heads).unwrap();
+    assert_eq!(open(&path).unwrap().0.reader().size(), TreeSize(7));
+}
+
+#[test]
+fn a_line_of_evidence_that_was_changed_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    LogStore::create(&path).unwrap();
+    {
+        let (mut store, _) = open(&path).unwrap();
+        for document in ["{\"n\":0}", "{\"n\":1}"] {
+            store.append_evidence(document).unwrap();
+        }
+        assert!(matches!(store.append_evidence("{"), Err(StoreError::NotADocument { .. })));
+        assert!(store.append_evidence("{\"n\":2}").unwrap());
+    }
+    fs::write(path.join("evidence.ndjson"), "{\"n\":0}\n{\"n\":1\x5d\n{\"n\":2}\n").unwrap();
+    assert!(matches!(open(&path), Err(StoreError::Damaged { what: "document", position: 1, .. })));
+}
+
 /// Commits for ever, and says on standard output what it was answered. Run by the test below in a process of its own.
 #[test]
 fn child_that_commits_until_it_is_killed() {
@@ -247,6 +352,8 @@ fn a_process_killed_while_it_commits_loses_nothing_it_answered() {
         killer.join().unwrap();
         let (store, _) = open(&path).unwrap_or_else(|error| panic!("round {round}: {error}"));
         let reader = store.reader();
+        let found = store.verify_all(&mut |_, _| {}).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert_eq!((found.log.entries, found.wrong_in_indexes), (reader.size().0, 0), "round {round}");
         for (size, root) in &answered {
             assert!(*size <= reader.size(), "round {round}: {size} was answered and {} is there", reader.size());
             assert_eq!(root_of(&reader, *size).unwrap(), *root, "round {round}: another history at {size}");

@@ -17,7 +17,7 @@ enum StatusError {
     #[error("the log does not answer: {0}")]
     Fetch(#[from] FetchError),
     #[error("{0} answers with no checkpoint ({1}); check that the address is a log's")]
-    NotALog(BaseUrl, CheckpointError),
+    NotALog(String, CheckpointError),
     #[error("the system refuses what is needed: {0}")]
     System(#[from] std::io::Error),
 }
@@ -87,7 +87,8 @@ fn ask(arguments: &Status) -> Result<Report, StatusError> {
         let timeouts = Timeouts { connect: Duration::from_secs(5), total: Duration::from_secs(30) };
         let log = LogClient::new(base.clone(), BoundedClient::new(timeouts)?);
         let checkpoint = log.checkpoint().await?;
-        let head = SignedCheckpoint::parse(&checkpoint).map_err(|error| StatusError::NotALog(base, error))?;
+        let head =
+            SignedCheckpoint::parse(&checkpoint).map_err(|error| StatusError::NotALog(base.to_string(), error))?;
         let issuers = log.issuers().await?;
         let lines = head.note().signatures().iter().filter_map(|signature| CosignatureLine::try_from(signature).ok());
         Ok(Report {

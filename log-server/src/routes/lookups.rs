@@ -29,10 +29,21 @@ struct IssuerAnswer {
     forks: u64,
 }
 
+#[derive(Serialize)]
+struct IssuerAnswers {
+    issuers: Vec<IssuerAnswer>,
+}
+
 /// `GET /v1/issuers`.
 pub(super) async fn issuers(State(log): State<Arc<Log>>) -> Response {
-    let issuers: Vec<IssuerAnswer> = log.registry.all().iter().map(answer).collect();
-    (NO_STORE, Json(serde_json::json!({ "issuers": issuers }))).into_response()
+    let listed = reading(&log, |log| {
+        let issuers: Vec<IssuerAnswer> = log.registry.all().iter().map(answer).collect();
+        serde_json::to_vec(&IssuerAnswers { issuers }).map_err(|error| StoreFault(error.to_string()))
+    });
+    match listed.await.and_then(|json| counted(&log, json.into())) {
+        Ok(body) => (NO_STORE, [(header::CONTENT_TYPE, wire::JSON)], body).into_response(),
+        Err(failed) => failed.into_response(),
+    }
 }
 
 /// `GET /v1/issuers/<name>`.
@@ -71,10 +82,10 @@ pub(super) async fn evidence(State(log): State<Arc<Log>>, Path(page): Path<Strin
             .into_response();
     };
     let lines_of = |documents: Vec<String>| documents.iter().flat_map(|document| [document.as_str(), "\n"]).collect();
-    let lines: Result<String, Response> = reading(&log, move |log| log.shelf.evidence_page(page).map(lines_of)).await;
+    let lines: Result<String, Problem> = reading(&log, move |log| log.shelf.evidence_page(page).map(lines_of)).await;
     match lines.and_then(|lines| counted(&log, lines.into())) {
         Ok(body) => ([(header::CONTENT_TYPE, wire::NDJSON), (header::CACHE_CONTROL, "no-store")], body).into_response(),
-        Err(failed) => failed,
+        Err(failed) => failed.into_response(),
     }
 }
 
@@ -85,7 +96,7 @@ async fn found(
     match reading(&log, move |log| look_up(log, index_of)).await {
         Ok(Some(found)) => (NO_STORE, Json(found)).into_response(),
         Ok(None) => problem::not_found("the log holds no such receipt").into_response(),
-        Err(failed) => failed,
+        Err(failed) => failed.into_response(),
     }
 }
 

@@ -38,10 +38,10 @@ pub(super) async fn resource(State(log): State<Arc<Log>>, request: Request) -> R
             return problem::not_found("the log does not reach this far; look at the size in its checkpoint")
                 .into_response();
         }
-        Err(failed) => return failed,
+        Err(failed) => return failed.into_response(),
     };
     match body {
         Ok(body) => ([(header::CONTENT_TYPE, wire::OCTETS), (header::CACHE_CONTROL, IMMUTABLE)], body).into_response(),
-        Err(overloaded) => overloaded,
+        Err(overloaded) => overloaded.into_response(),
     }
 }

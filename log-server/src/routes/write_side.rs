@@ -3,6 +3,7 @@
 use super::store_failed;
 use crate::answers;
 use crate::committer::Outcome;
+use crate::located::Located;
 use crate::log::Log;
 use crate::negotiation::{Form, Wait};
 use crate::publication::Head;
@@ -15,8 +16,7 @@ use bytes::Bytes;
 use client::wire;
 use futures_util::stream;
 use http::{HeaderName, StatusCode, header};
-use merkle::LeafIndex;
-use receipt::{MAX_ENTRY, Receipt};
+use receipt::MAX_ENTRY;
 use service::{Problem, body};
 use std::io;
 use std::sync::Arc;
@@ -49,29 +49,31 @@ pub(super) async fn submit(State(log): State<Arc<Log>>, request: Request) -> Res
         Ok(entry) => entry,
         Err(problem) => return problem.into_response(),
     };
-    let (receipt, index, head) = match log.submit(entry).await {
-        Outcome::Included { receipt, index, head, .. } => (receipt, index, head),
+    let (located, head) = match log.submit(entry).await {
+        Outcome::Included { located, head, .. } => (located, head),
         Outcome::NotTaken(reason) => return reason.to_problem().into_response(),
         // Nothing comes before the only one.
         Outcome::Skipped(_) => return NotTaken::Stopping.to_problem().into_response(),
     };
     match wait {
-        Wait::Integrated => included(&log, &receipt, index, &head, form),
-        Wait::Cosigned => match tokio::time::timeout(log.cosigned_wait, log.publication.cosigned_over(index.0)).await {
+        Wait::Integrated => included(&log, &located, &head, form),
+        Wait::Cosigned => match tokio::time::timeout(log.cosigned_wait, log.publication.cosigned_over(located.index.0))
+            .await
+        {
             Ok(cosigned) => {
-                let mut response = included(&log, &receipt, index, &cosigned, form);
+                let mut response = included(&log, &located, &cosigned, form);
                 response.headers_mut().insert(PREFERENCE_APPLIED, http::HeaderValue::from_static(wire::WAIT_COSIGNED));
                 response
             }
-            Err(_) => not_cosigned_in_time(&log, &receipt, index, &head),
+            Err(_) => not_cosigned_in_time(&log, &located, &head),
         },
     }
 }
 
-fn included(log: &Log, receipt: &Receipt, index: LeafIndex, head: &Head, form: Form) -> Response {
-    let answer = match answers::included(log.shelf.as_ref(), receipt, index, head) {
+fn included(log: &Log, located: &Located, head: &Head, form: Form) -> Response {
+    let answer = match answers::included(log.shelf.as_ref(), located, head) {
         Ok(answer) => answer,
-        Err(error) => return store_failed(&error),
+        Err(error) => return store_failed(&error).into_response(),
     };
     let no_store = [(header::CACHE_CONTROL, "no-store"), (header::VARY, "accept, prefer")];
     match form {
@@ -82,10 +84,10 @@ fn included(log: &Log, receipt: &Receipt, index: LeafIndex, head: &Head, form: F
 
 /// The receipt is in the log, and the proof says so; only the quorum is missing. A problem document in either form, since
 /// what the submitter asked for it did not get.
-fn not_cosigned_in_time(log: &Log, receipt: &Receipt, index: LeafIndex, head: &Head) -> Response {
-    let answer = match answers::included(log.shelf.as_ref(), receipt, index, head) {
+fn not_cosigned_in_time(log: &Log, located: &Located, head: &Head) -> Response {
+    let answer = match answers::included(log.shelf.as_ref(), located, head) {
         Ok(answer) => answer,
-        Err(error) => return store_failed(&error),
+        Err(error) => return store_failed(&error).into_response(),
     };
     Problem::new(
         StatusCode::GATEWAY_TIMEOUT,
@@ -117,7 +119,7 @@ pub(super) async fn submit_batch(State(log): State<Arc<Log>>, request: Request) 
         Ok(outcomes) => outcomes,
         Err(reason) => return reason.to_problem().into_response(),
     };
-    // The outcomes hold about as much as the batch did, for as long as the verdicts are being read.
+    // The outcomes hold at most about as much as the batch did, for as long as the verdicts are being read.
     let state = (Arc::clone(&log), outcomes.into_iter(), taken);
     let lines = stream::unfold(state, |(log, mut rest, taken)| async move {
         let piece = next_piece(&mut rest)?;

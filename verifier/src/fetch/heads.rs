@@ -9,6 +9,10 @@ use client::{FetchError, LogClient};
 use merkle::{PageId, ResourcePath, RootHash, TILE_WIDTH};
 use note::{SignedCheckpoint, VerifierKey};
 
+/// Most pages of heads: sixteen million heads, one for every commit of a log that takes a receipt a second for half a
+/// year without ever batching two. A log that shows more does not want to be mirrored.
+const MAX_PAGES: u64 = 65_536;
+
 /// The list of heads.
 #[derive(Default)]
 pub(super) struct MirroredHeads {
@@ -27,7 +31,13 @@ pub(super) async fn mirror(
     log: &VerifierKey,
 ) -> Result<Result<MirroredHeads, Failure>, FetchError> {
     let mut heads = MirroredHeads::default();
-    for index in 0.. {
+    for index in 0..=MAX_PAGES {
+        if index == MAX_PAGES {
+            heads
+                .faults
+                .push(format!("the log's list has more than {MAX_PAGES} pages of heads; the rest was left there"));
+            break;
+        }
         let full = ResourcePath::Heads(PageId { index, width: TILE_WIDTH });
         let page = match held(dir, &full) {
             Ok(Some(page)) => Some(page),

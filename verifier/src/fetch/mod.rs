@@ -32,6 +32,10 @@ use tiled::{Mirror, Mirrored};
 /// Most evidence documents kept of a log. One is enough to convict it.
 const MAX_EVIDENCE: usize = 10_000;
 
+/// Most lines of a witness's journal that are mirrored: a line a second for four months. A witness whose journal is
+/// longer must not be able to fill the auditor's disk.
+const MAX_JOURNAL_LINES: u64 = 10_000_000;
+
 /// What went into the bundle, and what is wrong with it.
 #[derive(Default)]
 struct Report {
@@ -146,6 +150,9 @@ async fn mirror_journal(mirror: &Mirror<'_>) -> Result<Result<Vec<String>, Fetch
         return Ok(Ok(vec![String::from("what it serves as its checkpoint is none")]));
     };
     let size = head.claimed().size.0;
+    if size > MAX_JOURNAL_LINES {
+        return Ok(Ok(vec![format!("it has {size} lines, more than the {MAX_JOURNAL_LINES} that are mirrored")]));
+    }
     let mirrored = match mirror.run(size).await? {
         Ok(mirrored) => mirrored,
         Err(error) => return Ok(Err(error)),
