@@ -5,7 +5,7 @@
 
 use merkle::LeafIndex;
 use note::VerifierKey;
-use receipt::{IssuerName, IssuerState};
+use receipt::{IssuerName, IssuerState, SeqNo};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -31,6 +31,10 @@ impl Known {
     /// An issuer as the store has it; not listed.
     pub fn new(state: IssuerState, first_index: Option<LeafIndex>, last_index: Option<LeafIndex>) -> Self {
         Self { state: Arc::new(state), first_index, last_index, forks: 0, listed: false }
+    }
+
+    fn has_receipts(&self) -> bool {
+        self.state.next_seq() > SeqNo(0)
     }
 
     /// Whether it can submit.
@@ -60,12 +64,13 @@ impl Registry {
         self.read().values().cloned().collect()
     }
 
-    /// The first of `keys` whose name is known with another registered key.
+    /// The first of `keys` whose name has receipts under another registered key. (One without receipts can still be
+    /// registered anew: a mistyped key binds nobody.)
     pub fn conflicting<'k>(&self, keys: &'k [VerifierKey]) -> Option<&'k VerifierKey> {
         let known = self.read();
         keys.iter().find(|key| {
-            let name = IssuerName((*key).name().clone());
-            known.get(&name).is_some_and(|known| known.state.registered_key() != *key)
+            let known = known.get(&IssuerName((*key).name().clone()));
+            known.is_some_and(|known| known.has_receipts() && known.state.registered_key() != *key)
         })
     }
 
@@ -81,7 +86,10 @@ impl Registry {
         let names: HashSet<IssuerName> = keys.iter().map(|key| IssuerName(key.name().clone())).collect();
         for key in keys {
             let new = || Known::new(IssuerState::registered(key.clone()), None, None);
-            known.entry(IssuerName(key.name().clone())).or_insert_with(new);
+            let known = known.entry(IssuerName(key.name().clone())).or_insert_with(new);
+            if !known.has_receipts() && known.state.registered_key() != key {
+                *known = new();
+            }
         }
         for (name, known) in known.iter_mut() {
             known.listed = names.contains(name);

@@ -344,6 +344,10 @@ async fn receipts_are_found_by_issuer_and_seq_and_by_id() {
         format!("/v1/receipts/{}", receipts[0].id().to_string().to_uppercase()),
         "/v1/receipts/abc".to_owned(),
         "/v1/nothing".to_owned(),
+        "/v1/issuers/%ff".to_owned(),
+        "/v1/issuers/%ff/receipts/0".to_owned(),
+        "/v1/receipts/%ff".to_owned(),
+        "/v1/evidence/%ff".to_owned(),
     ] {
         assert_refused(&log.get(&path).await, 404, "not-found");
     }
@@ -376,6 +380,27 @@ async fn the_list_of_issuers_is_read_again_on_request_and_a_bad_one_changes_noth
     log.reload();
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     log.take(&second.next()).await;
+}
+
+#[tokio::test]
+async fn a_mistyped_vkey_is_corrected_by_the_list_and_the_correction_lasts() {
+    let (mistyped, mut gate) = (Gate::new("gate.example/a"), Gate::new("gate.example/a"));
+    gate.key = key("gate.example/a", KeyKind::Ed25519, 77).into();
+    let place = Place::new(&[&mistyped]);
+    let log = place.run().await;
+    let open = gate.open();
+    assert_refused(&log.submit(&open).await, 401, "bad-signature");
+    place.list(&[&gate]);
+    log.reload();
+    until(|| async { log.submit(&open).await.status == 200 }).await;
+    log.stop().await.unwrap();
+    let log = place.run().await;
+    log.take(&gate.next()).await;
+    assert_eq!(log.get("/v1/issuers/gate.example%2Fa").await.json()["vkey"], gate.vkey().to_string());
+    log.stop().await.unwrap();
+    // With receipts in the log, the key is the issuer's: only a rotate receipt changes it.
+    place.list(&[&mistyped]);
+    assert!(place.run_with(Vec::new(), None, |_| {}).await.is_err_and(|error| error.to_string().contains("rotate")));
 }
 
 async fn until<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {

@@ -6,9 +6,12 @@
 use crate::dir_bundle::{DirBundle, MAX_FILES};
 use audit::{BundleSource, ReadError};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use tar::EntryType;
 use tempfile::TempDir;
 
 /// Largest file in a bundle: a page of 256 entries of the longest kind.
@@ -20,6 +23,10 @@ const MAX_BYTES: u64 = 16 << 30;
 /// Largest window, as a power of two, that the compression may ask memory for: 128 MiB, the format's own recommended
 /// limit for decoders.
 const MAX_WINDOW_LOG: u32 = 27;
+
+/// Longest header that says more of the member after it (a long name): far longer than any path of a bundle. The
+/// archive may say it has gigabytes, and the reader of such headers that came with the library believes it.
+const MAX_EXTENSION_BYTES: u64 = 64 << 10;
 
 /// An unpacked bundle. The directory goes with it.
 #[derive(Debug)]
@@ -59,16 +66,31 @@ fn unpack(stream: impl Read, into: &Path, max_bytes: u64) -> Result<(), String> 
     let mut archive = tar::Archive::new(stream);
     let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
     let mut left = max_bytes;
-    for entry in archive.entries().map_err(|error| not_an_archive(&error))? {
-        let entry = entry.map_err(|error| not_an_archive(&error))?;
-        if !entry.header().entry_type().is_file() {
+    let mut long_name = None;
+    for entry in archive.entries().map_err(|error| not_an_archive(&error))?.raw(true) {
+        let mut entry = entry.map_err(|error| not_an_archive(&error))?;
+        let (kind, size) = (entry.header().entry_type(), entry.size());
+        // Also what is left out is read over: it takes time, if no room.
+        left = left.checked_sub(size).ok_or("it unpacks to more than any bundle; audit a directory instead")?;
+        if kind.is_gnu_longname() || kind.is_pax_local_extensions() {
+            long_name = read_long_name(&mut entry, kind)?.or(long_name);
             continue;
         }
-        let name = entry.path().map_err(|error| not_an_archive(&error))?.into_owned();
+        if kind.is_gnu_longlink() || kind.is_pax_global_extensions() {
+            continue;
+        }
+        if kind.is_gnu_sparse() {
+            return Err(String::from("it holds a file with holes; pack it without --sparse"));
+        }
+        let name = match long_name.take() {
+            Some(name) => name,
+            None => entry.path().map_err(|error| not_an_archive(&error))?.into_owned(),
+        };
+        if !kind.is_file() {
+            continue;
+        }
         let inside =
             inner_path(&name).ok_or_else(|| format!("it holds a file {name:?}, which leads out of the bundle"))?;
-        let size = entry.size();
-        left = left.checked_sub(size).ok_or("it unpacks to more than any bundle; audit a directory instead")?;
         if size > MAX_FILE_BYTES {
             return Err(format!("it holds a file {name:?} of {size} bytes, more than any in a bundle"));
         }
@@ -82,6 +104,30 @@ fn unpack(stream: impl Read, into: &Path, max_bytes: u64) -> Result<(), String> 
             .map_err(|error| format!("{name:?} cannot be unpacked: {error}"))?;
     }
     Ok(())
+}
+
+/// The name in a header that comes before a member with a long one, in the form of GNU tar or of POSIX (PAX).
+fn read_long_name(entry: &mut (impl Read + ?Sized), kind: EntryType) -> Result<Option<PathBuf>, String> {
+    let mut bytes = Vec::new();
+    entry.take(MAX_EXTENSION_BYTES + 1).read_to_end(&mut bytes).map_err(|error| not_an_archive(&error))?;
+    if bytes.len() as u64 > MAX_EXTENSION_BYTES {
+        return Err(format!("it holds a name or header of more than {MAX_EXTENSION_BYTES} bytes"));
+    }
+    let as_path = |name: &[u8]| PathBuf::from(OsStr::from_bytes(name));
+    if kind.is_gnu_longname() {
+        return Ok(Some(as_path(bytes.strip_suffix(b"\0").unwrap_or(&bytes))));
+    }
+    let mut name = None;
+    for record in tar::PaxExtensions::new(&bytes) {
+        let record = record.map_err(|error| not_an_archive(&error))?;
+        match record.key_bytes() {
+            b"path" => name = Some(as_path(record.value_bytes())),
+            // Programs differ in which of two sizes they believe.
+            b"size" => return Err(String::from("it gives a file two sizes; audit the directory")),
+            _ => {}
+        }
+    }
+    Ok(name)
 }
 
 fn write_entry(entry: impl Read, size: u64, to: &Path) -> std::io::Result<()> {
@@ -154,7 +200,7 @@ mod tests {
     fn links_are_left_out() {
         let mut builder = tar::Builder::new(Vec::new());
         let mut header = tar::Header::new_gnu();
-        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_entry_type(EntryType::Symlink);
         header.set_size(0);
         builder.append_link(&mut header, "log/checkpoint", "/etc/passwd").unwrap();
         assert!(opened(&builder.into_inner().unwrap()).unwrap().list().is_empty());
@@ -179,5 +225,51 @@ mod tests {
         assert!(unpack(&tar[..], dir.path(), 1000).is_err());
         let big = vec![0; MAX_FILE_BYTES as usize + 1];
         assert!(matches!(opened(&packed(&[("a", &big)])), Err(ReadError::Unreadable { .. })));
+    }
+
+    /// A header of this kind that says it has `size` bytes.
+    fn header(kind: EntryType, size: u64) -> tar::Header {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header.set_mode(0o644);
+        header.set_cksum();
+        header
+    }
+
+    #[test]
+    fn long_names_are_read_and_endless_ones_refused() {
+        let long = format!("witness/{}/journal/checkpoint", "w".repeat(200));
+        let mut gnu = tar::Builder::new(Vec::new());
+        gnu.append_data(&mut header(EntryType::Regular, 1), &long, &b"x"[..]).unwrap();
+        let mut posix = tar::Builder::new(Vec::new());
+        posix.append_pax_extensions([("path", long.as_bytes()), ("mtime", &b"1.5"[..])]).unwrap();
+        posix.append_data(&mut header(EntryType::Regular, 1), "short", &b"x"[..]).unwrap();
+        for builder in [gnu, posix] {
+            let bundle = opened(&builder.into_inner().unwrap()).unwrap();
+            assert_eq!(bundle.list(), [long.as_str()]);
+        }
+        for kind in [EntryType::GNULongName, EntryType::XHeader] {
+            let mut builder = tar::Builder::new(Vec::new());
+            let size = MAX_EXTENSION_BYTES + 1;
+            builder.append(&header(kind, size), std::io::repeat(b'a').take(size)).unwrap();
+            builder.append_data(&mut header(EntryType::Regular, 1), "x", &b"x"[..]).unwrap();
+            let Err(error) = opened(&builder.into_inner().unwrap()) else { panic!("{kind:?}") };
+            assert!(error.to_string().contains("more than 65536 bytes"), "{error}");
+        }
+        let mut two_sizes = tar::Builder::new(Vec::new());
+        two_sizes.append_pax_extensions([("size", &b"512"[..])]).unwrap();
+        two_sizes.append_data(&mut header(EntryType::Regular, 1), "x", &b"x"[..]).unwrap();
+        assert!(opened(&two_sizes.into_inner().unwrap()).is_err());
+    }
+
+    #[test]
+    fn what_is_left_out_counts_too() {
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append(&header(EntryType::Directory, 600), &[0; 600][..]).unwrap();
+        builder.append(&header(EntryType::Symlink, 600), &[0; 600][..]).unwrap();
+        let tar = builder.into_inner().unwrap();
+        assert!(unpack(&tar[..], tempfile::tempdir().unwrap().path(), 1000).is_err());
+        assert!(unpack(&tar[..], tempfile::tempdir().unwrap().path(), 2000).is_ok());
     }
 }

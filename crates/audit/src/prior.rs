@@ -16,12 +16,17 @@
 use crate::action::{Action, ChainedHistory, History, KeptBy, Prior};
 use crate::key::Key;
 use crate::quote::quoted;
+use crate::sequence::MAX_SUBJECTS;
 use crate::verdict::{Check, CheckBuilder, Family, Severity};
 use receipt::ReceiptId;
 use std::collections::{HashMap, HashSet};
 
-/// Most subjects of one decision whose histories are merged to judge its claim. A call touches a handful.
-const MAX_MERGED: usize = 64;
+/// Most subjects of one decision whose histories are merged to judge its claim.
+const MAX_MERGED: usize = MAX_SUBJECTS;
+
+/// Most histories, and most pairs of subject and receipt, that are remembered: some two hundred bytes and forty.
+const MAX_HISTORIES: usize = 4_000_000;
+const MAX_TOUCHED: usize = 16_000_000;
 
 /// The checks of claimed histories over one log.
 pub(crate) struct PriorChecks {
@@ -38,6 +43,10 @@ pub(crate) struct PriorChecks {
     touched: HashMap<Key, u64>,
     /// Issuers that only committed to a class, a ruling or a scope: their histories are not all in the clear.
     hiding: HashSet<u32>,
+    /// Decisions whose subjects are not in the clear: each may be any subject's head.
+    hidden: HashSet<ReceiptId>,
+    /// More was logged than is remembered: nothing is held against anybody from there on.
+    full: bool,
     claims: u64,
     head_claims: u64,
     allowed_claims: u64,
@@ -64,6 +73,8 @@ impl PriorChecks {
             latest: HashMap::new(),
             touched: HashMap::new(),
             hiding: HashSet::new(),
+            hidden: HashSet::new(),
+            full: false,
             claims: 0,
             head_claims: 0,
             allowed_claims: 0,
@@ -191,6 +202,10 @@ impl PriorChecks {
         if matches {
             return;
         }
+        if self.full {
+            self.report_unjudged(action, claimed, "the log has more histories than are remembered");
+            return;
+        }
         if self.hiding.contains(&issuer) || !action.committed.is_empty() {
             self.report_unjudged(action, claimed, "the issuer only commits to members that tell its histories apart");
             return;
@@ -206,6 +221,10 @@ impl PriorChecks {
             self.heads.checked();
             let latest = self.latest.get(&(native_key("subject", subject), issuer)).copied();
             let found = self.touched.get(&touched_key(subject, head)).copied();
+            if found.is_none() && (self.full || self.hidden.contains(head)) {
+                self.report_head_unjudged(action, subject, head);
+                continue;
+            }
             let fault = match (found, latest) {
                 (None, _) => "is no earlier decision on that subject in this log",
                 (Some(found), Some(latest)) if found < latest => {
@@ -232,6 +251,13 @@ impl PriorChecks {
         if !action.committed.is_empty() {
             self.hiding.insert(issuer);
         }
+        if action.committed.contains(&"subjects") {
+            self.hidden.insert(ReceiptId(action.at.id));
+        }
+        if self.native.len() >= MAX_HISTORIES || self.touched.len() >= MAX_TOUCHED {
+            self.full = true;
+            return;
+        }
         if let Some(class) = class.filter(|_| action.allowed) {
             let session = action.session.iter().map(|session| native_key("session", session));
             let resource = action.resource.iter().map(|resource| native_key("resource", resource));
@@ -250,6 +276,21 @@ impl PriorChecks {
             self.latest.insert((native_key("subject", subject), issuer), index);
             self.touched.insert(touched_key(subject, &ReceiptId(action.at.id)), index);
         }
+    }
+
+    fn report_head_unjudged(&mut self, action: &Action, subject: &str, head: &ReceiptId) {
+        let severity = if action.allowed { Severity::NotChecked } else { Severity::Notice };
+        self.heads.find("prior-heads-unjudged", severity, &[&action.at], || {
+            [
+                format!(
+                    "the gate says it judged {} by the history up to receipt {}, whose subjects are not in the clear, or more than are remembered",
+                    quoted(subject),
+                    head.0.to_hex()
+                ),
+                String::from("whether that is the head of the subject's history"),
+                String::from("ask the gate for the disclosure of the subjects"),
+            ]
+        });
     }
 
     fn count_claim(&mut self, action: &Action) {

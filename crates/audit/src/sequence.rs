@@ -13,6 +13,13 @@ use crate::rules::{Rules, Scope, SequenceRule};
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
 use std::collections::HashMap;
 
+/// Most subjects of one decision that are followed. A call touches a handful; an entry has room for sixteen thousand,
+/// each of which would take a hundred times its bytes.
+pub(crate) const MAX_SUBJECTS: usize = 64;
+
+/// Most values of its scope that one rule remembers: some hundred bytes each.
+const MAX_PREPARED: usize = 4_000_000;
+
 /// The sequence family over one log.
 pub(crate) struct SequenceChecks<'rules> {
     rules: &'rules Rules,
@@ -56,6 +63,11 @@ impl<'rules> SequenceChecks<'rules> {
 
     /// Judges the next action of the log.
     pub(crate) fn add(&mut self, mut action: Action) {
+        if action.subjects.len() > MAX_SUBJECTS {
+            // Whatever hangs on its subjects is as little known as if they were only committed to.
+            action.subjects = Vec::new();
+            action.committed.push("subjects");
+        }
         if let Some(resource) = &action.resource {
             let related = self.rules.subjects_of(resource);
             let new: Vec<String> =
@@ -90,7 +102,7 @@ impl RuleState<'_> {
         if unknown_class || ((prepares || completes) && scope_committed && action.allowed) {
             self.check.not_checked("member-committed", &[&action.at], || {
                 [
-                    String::from("the receipt only commits to its decision, class or scope"),
+                    format!("the receipt only commits to its decision, class or scope, or names more than {MAX_SUBJECTS} subjects"),
                     String::from("whether the rule holds for this action"),
                     String::from("ask the gate for the disclosure of these members"),
                 ]
@@ -135,7 +147,11 @@ impl RuleState<'_> {
         }
         if prepares && action.allowed {
             for key in keys {
-                self.prepared.insert(key, action.at.clone());
+                if self.prepared.len() < MAX_PREPARED || self.prepared.contains_key(&key) {
+                    self.prepared.insert(key, action.at.clone());
+                } else {
+                    self.report_too_many(action);
+                }
             }
         }
     }
@@ -161,6 +177,17 @@ impl RuleState<'_> {
             true => self.check.not_checked("scope-absent", &[&action.at], words),
             false => self.check.notice("scope-absent", &[&action.at], words),
         }
+    }
+
+    fn report_too_many(&mut self, action: &Action) {
+        let scope = self.rule.scope.as_str();
+        self.check.not_checked("scope-too-many", &[&action.at], || {
+            [
+                format!("the log has preparing actions in more than {MAX_PREPARED} values of {scope}; this one is not remembered"),
+                String::from("whether a later action completes a sequence that this one began"),
+                String::from("audit the log in parts, or ask why its gates write so many"),
+            ]
+        });
     }
 
     /// The gate judged by less than the auditor's rule asks for.

@@ -6,12 +6,13 @@
 use crate::bundle::{BundleSource, MAX_NOTE_BYTES, ReadError, read_part, witness_dir};
 use crate::heads::{Heads, KnownHead};
 use crate::quote::{plain, quoted};
+use crate::time::show_time_s;
 use crate::tree::Resources;
 use crate::verdict::CheckBuilder;
 use merkle::RootHash;
 use note::{Policy, SignedCheckpoint, SignedNote, Verified, VerifierKey, verified_cosignatures};
 use receipt::ijson;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Most cosignatures kept: a few for each witness, and those on kept proofs.
 const MAX_COSIGNATURES: usize = 100_000;
@@ -19,6 +20,10 @@ const MAX_COSIGNATURES: usize = 100_000;
 /// Most bytes of notes kept for evidence. A usual one has a few hundred; one with a megabyte of extension lines on
 /// each of a hundred thousand proofs must not fill the memory.
 const MAX_NOTES_KEPT: usize = 64 << 20;
+
+/// How far a journal may lag behind its witness's own cosignature: a minute of unchanged polls is folded into one
+/// line, written when the minute is over; with room for a slow fetch.
+const JOURNAL_LAG_MS: u64 = 5 * 60_000;
 
 /// A witness's good cosignature over some head of the log.
 #[derive(Clone, Debug)]
@@ -130,7 +135,7 @@ pub(crate) fn read_witnesses(
     cosignatures: &mut Cosignatures,
     (known, lines): (&mut CheckBuilder, &mut CheckBuilder),
 ) -> Result<(), ReadError> {
-    for witness in policy.witnesses() {
+    for (place, witness) in policy.witnesses().iter().enumerate() {
         let dir = witness_dir(witness.vkey.name());
         let name = quoted(witness.vkey.name().as_str());
         let path = format!("{dir}/checkpoint");
@@ -172,7 +177,9 @@ pub(crate) fn read_witnesses(
                 }
             }
         }
-        read_journal(bundle, paths, &dir, &witness.vkey, policy, log, heads, known)?;
+        let newest = cosignatures.good.iter().filter(|cosigned| cosigned.witness == place);
+        let newest = newest.max_by_key(|cosigned| (cosigned.timestamp_s, cosigned.size));
+        read_journal(bundle, paths, &dir, &witness.vkey, policy, log, newest, heads, known)?;
     }
     Ok(())
 }
@@ -182,6 +189,10 @@ pub(crate) fn read_witnesses(
 /// ```text
 /// {"time":…,"origin":"<log>","outcome":"…","checkpoint":"<signed note>",…}
 /// ```
+///
+/// A witness journals what it cosigns before anybody gets the cosignature, and the journal is fetched after it. So a
+/// journal without `newest`, the newest head that the witness cosigned, is an old one, and what the witness saw since
+/// is not in it: an old journal of a witness is as genuine as its newest.
 #[allow(clippy::too_many_arguments)] // One pass over one journal; a struct for its arguments would be used once.
 fn read_journal(
     bundle: &dyn BundleSource,
@@ -190,6 +201,7 @@ fn read_journal(
     witness: &VerifierKey,
     policy: &Policy,
     log: &VerifierKey,
+    newest: Option<&Cosigned>,
     heads: &mut Heads,
     known: &mut CheckBuilder,
 ) -> Result<(), ReadError> {
@@ -227,12 +239,16 @@ fn read_journal(
     let found_in = format!("the journal of witness {name}");
     let mut lines = 0;
     let mut unreadable = 0;
+    let mut reach = Reach::default();
     let replayed = resources.replay(bundle, size.size.0, &[size.size.0], &mut |entries| {
         for entry in entries {
             lines += 1;
             match std::str::from_utf8(&entry.bytes).ok().and_then(|text| ijson::parse_object(text).ok()) {
                 None => unreadable += 1,
-                Some(line) => learn_heads(line.values(), log, heads, &found_in, entry.index),
+                Some(line) => {
+                    reach.follow(&line, log, newest);
+                    learn_heads(line.values(), log, heads, &found_in, entry.index);
+                }
             }
         }
         Ok(())
@@ -244,6 +260,21 @@ fn read_journal(
             [
                 format!("the {} lines of the journal of witness {name} in the bundle are not those its checkpoint of {} lines was made over", replayed.entries, size.size.0),
                 String::from("who cut or changed them: the witness, or whoever made the bundle"),
+                String::from("fetch the journal from the witness itself"),
+            ]
+        });
+    }
+    if let Some(newest) = newest.filter(|newest| !reach.reaches(newest)) {
+        known.not_checked("journal-behind", &[], || {
+            [
+                format!(
+                    "the journal of witness {name} ends before the head of size {} that the witness cosigned at {}",
+                    newest.size,
+                    show_time_s(newest.timestamp_s)
+                ),
+                String::from(
+                    "what the witness saw since; nor who left it out: an old journal is as genuine as the newest",
+                ),
                 String::from("fetch the journal from the witness itself"),
             ]
         });
@@ -271,6 +302,34 @@ fn read_journal(
         });
     }
     Ok(())
+}
+
+/// How far a journal reaches.
+#[derive(Default)]
+struct Reach {
+    /// The latest time of a line about the log, milliseconds by the witness's clock.
+    until_ms: u64,
+    /// Whether it holds the newest head that the witness cosigned.
+    holds_newest: bool,
+}
+
+impl Reach {
+    fn follow(&mut self, line: &Map<String, Value>, log: &VerifierKey, newest: Option<&Cosigned>) {
+        if line.get("origin").and_then(Value::as_str) != Some(log.name().as_str()) {
+            return;
+        }
+        let times = ["time", "until"].into_iter().filter_map(|name| line.get(name)?.as_u64());
+        self.until_ms = times.fold(self.until_ms, u64::max);
+        let Some(newest) = newest.filter(|_| !self.holds_newest) else { return };
+        let head = line.get("checkpoint").and_then(Value::as_str);
+        let head = head.and_then(|text| SignedCheckpoint::parse(text.as_bytes()).ok());
+        self.holds_newest =
+            head.is_some_and(|head| (head.claimed().size.0, head.claimed().root) == (newest.size, newest.root));
+    }
+
+    fn reaches(&self, newest: &Cosigned) -> bool {
+        self.holds_newest && newest.timestamp_s.saturating_mul(1000) <= self.until_ms.saturating_add(JOURNAL_LAG_MS)
+    }
 }
 
 /// Learns every head in a journal line that the log signed, whichever member carries it.

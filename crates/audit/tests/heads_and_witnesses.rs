@@ -5,7 +5,7 @@
 extern crate counterfoil_audit as audit;
 mod world;
 
-use audit::{Rules, Status, check_evidence};
+use audit::{BundleSource, MemoryBundle, Rules, Status, check_evidence};
 use merkle::ResourcePath;
 use note::Policy;
 use world::{START_MS, START_S, World, failures, told, write_pages};
@@ -49,7 +49,7 @@ fn an_empty_log_is_not_checked_and_says_so() {
 #[test]
 fn a_bundle_of_nothing_is_not_checked() {
     let world = sealed(3);
-    let verdict = world.audit(&audit::MemoryBundle::new());
+    let verdict = world.audit(&MemoryBundle::new());
     assert_eq!(verdict.exit_code, 2, "{}", told(&verdict));
     assert!(failures(&verdict).is_empty());
 }
@@ -69,7 +69,7 @@ fn a_log_that_the_policy_does_not_pin_is_not_checked() {
 fn a_bundle_without_journals_is_not_checked() {
     let world = sealed(3);
     let mut bundle = world.bundle();
-    for path in audit::BundleSource::list(&bundle).iter().filter(|path| path.contains("/journal/")) {
+    for path in BundleSource::list(&bundle).iter().filter(|path| path.contains("/journal/")) {
         bundle.remove(path);
     }
     let verdict = world.audit(&bundle);
@@ -100,10 +100,10 @@ fn the_newest_heads_left_out_of_a_bundle_are_found_by_what_witnesses_hold() {
     world.seal();
     let mut bundle = world.bundle();
     // The log as it was, the witnesses as they are.
-    for path in audit::BundleSource::list(&bundle).iter().filter(|path| path.starts_with("log/")) {
+    for path in BundleSource::list(&bundle).iter().filter(|path| path.starts_with("log/")) {
         bundle.remove(path);
     }
-    for path in audit::BundleSource::list(&old).iter().filter(|path| path.starts_with("log/")) {
+    for path in BundleSource::list(&old).iter().filter(|path| path.starts_with("log/")) {
         bundle.insert(path.clone(), old.get(path).unwrap());
     }
     let verdict = world.audit(&bundle);
@@ -116,13 +116,13 @@ fn the_newest_heads_left_out_of_a_bundle_are_found_by_what_witnesses_hold() {
         bundle.insert(path.clone(), old.get(&path).unwrap());
     }
     for number in 2..=3 {
-        for path in audit::BundleSource::list(&bundle)
+        for path in BundleSource::list(&bundle)
             .iter()
             .filter(|path| path.starts_with(&format!("witness/witness-{number}.example/journal")))
         {
             bundle.remove(path);
         }
-        for path in audit::BundleSource::list(&old)
+        for path in BundleSource::list(&old)
             .iter()
             .filter(|path| path.starts_with(&format!("witness/witness-{number}.example/journal")))
         {
@@ -445,4 +445,72 @@ fn copies_of_the_auditors_files_are_ignored_and_reported() {
     let verdict = world.audit(&bundle);
     assert_eq!(verdict.exit_code, 0, "{}", told(&verdict));
     assert_eq!(verdict.coverage.ignored, ["issuers", "policy", "witness/stranger.example/checkpoint", "log/notes.txt"]);
+}
+
+#[test]
+fn an_old_journal_of_a_witness_is_not_enough() {
+    let mut world = sealed(5);
+    let old = world.bundle();
+    world.log_heartbeats(5);
+    world.seal();
+    let mut bundle = world.bundle();
+    assert_eq!(world.audit(&bundle).exit_code, 0);
+    let dir = "witness/witness-2.example/journal/";
+    let put_back = |bundle: &mut MemoryBundle| {
+        bundle.list().iter().filter(|path| path.starts_with(dir)).for_each(|path| drop(bundle.remove(path)));
+        old.list()
+            .iter()
+            .filter(|path| path.starts_with(dir))
+            .for_each(|path| bundle.insert(path.as_str(), old.get(path).unwrap()));
+    };
+    put_back(&mut bundle);
+    let verdict = world.audit(&bundle);
+    assert_eq!((verdict.exit_code, verdict.count("journal-behind")), (2, 1), "{}", told(&verdict));
+
+    // The head is the same all day, and the journal is that of the morning.
+    let mut world = sealed(5);
+    world.now_ms += 86_400_000;
+    let head = world.log.heads[0].clone();
+    let time_s = world.now_ms / 1000;
+    world.witnesses.iter_mut().for_each(|witness| witness.cosign(&head, time_s));
+    let mut bundle = world.bundle();
+    assert_eq!(world.audit(&bundle).exit_code, 0, "{}", told(&world.audit(&bundle)));
+    put_back(&mut bundle);
+    let verdict = world.audit(&bundle);
+    assert_eq!((verdict.exit_code, verdict.count("journal-behind")), (2, 1), "{}", told(&verdict));
+}
+
+#[test]
+fn a_silent_witness_is_named_though_the_quorum_can_do_without_it() {
+    let mut world = sealed(5);
+    world.now_ms += 600_000;
+    world.log_heartbeats(1);
+    world.seal_for(&[0, 1]);
+    let audit = |at, max_age_ms| {
+        let (policy, issuers) = (world.policy(), world.issuers());
+        world.audit_with(&world.bundle(), &policy, &issuers, &Rules::built_in(), at, max_age_ms)
+    };
+    let verdict = audit(Some(world.now_ms), Some(60_000));
+    let check = verdict.check("quorum/silent-witnesses").unwrap();
+    assert_eq!((check.status, check.required, check.count("silent-witness")), (Status::NotChecked, true, 1));
+    assert!(check.findings[0].shown.contains("witness-3.example"), "{}", check.findings[0].shown);
+    assert_eq!(verdict.exit_code, 2, "{}", told(&verdict));
+    assert_eq!(audit(Some(world.now_ms), Some(3_600_000)).exit_code, 0);
+    let unasked = audit(Some(world.now_ms), None);
+    let check = unasked.check("quorum/silent-witnesses").unwrap();
+    assert_eq!((check.status, check.required, unasked.exit_code), (Status::NotChecked, false, 0));
+}
+
+#[test]
+fn what_is_beside_the_bundle_is_named_as_ignored_on_one_line() {
+    let world = sealed(5);
+    let mut bundle = world.bundle();
+    for path in ["evidence/fork.JSON", "proofs/r.tlog-prooF", "notes\nok: every required check is ok"] {
+        bundle.insert(path, "x");
+    }
+    let verdict = world.audit(&bundle);
+    assert_eq!(
+        verdict.coverage.ignored,
+        ["evidence/fork.JSON", "notes\\u{a}ok: every required check is ok", "proofs/r.tlog-prooF"]
+    );
 }

@@ -365,3 +365,56 @@ fn every_finding_is_safe_to_print_whatever_the_receipts_say() {
     let text = serde_json::to_string(&verdict).unwrap();
     assert!(text.chars().all(|character| character.is_ascii() && !character.is_ascii_control()), "{text}");
 }
+
+#[test]
+fn a_key_of_an_issuers_name_is_not_the_issuers() {
+    let mut world = World::new();
+    world.log_heartbeats(3);
+    world.seal();
+    // Anybody makes a key of that name, and signs two histories with it.
+    let mut impostor = TestGate::new(&world.gates[0].name, 99);
+    impostor.open(START_MS);
+    let mut other = impostor.clone();
+    let (one, two) = (impostor.issue(HEARTBEAT, START_MS + 1), other.issue(HEARTBEAT, START_MS + 2));
+    let forged = receipt::IssuerForkEvidence::make(&impostor.key().verifier(), one.bytes(), two.bytes()).unwrap();
+    let mut bundle = world.bundle();
+    bundle.insert("evidence/forged.json", serde_json::to_vec(&forged).unwrap());
+    let verdict = world.audit(&bundle);
+    let check = verdict.check("head/evidence").unwrap();
+    assert_eq!((verdict.exit_code, check.count("issuer-fork")), (0, 1), "{}", told(&verdict));
+    assert!(check.findings[0].next.contains(&impostor.key().verifier().to_string()));
+}
+
+#[test]
+fn a_denied_rotation_is_evidence_for_those_who_know_the_key_before() {
+    let mut world = World::new();
+    let gate = world.gates[0].clone();
+    let new = world::key(&gate.name, note::KeyKind::Ed25519, 200);
+    let mut chain = gate.chain.clone();
+    let rotate = chain.rotate(UnixMillis(START_MS + 1), &gate.key(), &new).unwrap();
+    let text = ReceiptText {
+        issuer: rotate.issuer().clone(),
+        seq: SeqNo(2),
+        prev: receipt::ReceiptId::NONE,
+        issued_at: UnixMillis(START_MS + 2),
+        body: HEARTBEAT.to_owned(),
+    };
+    let denial = text.sign(&new).unwrap();
+    let mut entries = world.log.entries.clone();
+    entries.extend([rotate.bytes().to_vec(), denial.bytes().to_vec()]);
+    let verdict = verdict_over(&mut world, entries.clone());
+    let document = verdict.evidence[0].to_string();
+    assert!(matches!(check_evidence(&document, &[]), Err(audit::EvidenceError::NeedsKey { .. })));
+    assert_eq!(check_evidence(&document, &[gate.key().verifier()]).unwrap().key, new.verifier());
+
+    // In a bundle of the honest half the same document convicts the key that the rotation brought in.
+    entries.pop();
+    let mut honest = World::new();
+    honest.log = world::TestLog::new("log.example/test", 1);
+    entries.into_iter().for_each(|entry| honest.log.push(entry));
+    honest.seal();
+    let mut bundle = honest.bundle();
+    bundle.insert("evidence/fork.json", document);
+    let verdict = honest.audit(&bundle);
+    assert_eq!(verdict.check("head/evidence").unwrap().status, Status::Fail, "{}", told(&verdict));
+}

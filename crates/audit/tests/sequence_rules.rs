@@ -303,3 +303,23 @@ fn a_claim_about_a_history_that_is_only_committed_to_is_not_judged() {
     assert_eq!(prior_codes(&verdict), [("prior-unjudged", Severity::NotChecked)], "{}", told(&verdict));
     assert_eq!(verdict.exit_code, 2);
 }
+
+#[test]
+fn a_head_whose_subjects_are_not_in_the_clear_accuses_nobody() {
+    let many: Vec<String> = (0..65).map(|number| format!("customer:{number}")).collect();
+    for subjects in [json!({"#": format!("sha256:{}", "0".repeat(64))}), json!(many)] {
+        let mut world = World::new();
+        let mut hidden = decision("1", true, MUTATION, "s1", "", "");
+        hidden["subjects"] = subjects;
+        let index = world.log_body(0, &hidden.to_string()) as usize;
+        let head = merkle::leaf_hash(&world.log.entries[index]).to_hex();
+        let mut next = decision("2", true, "READ", "s2", "", "customer:1");
+        next["prior_heads"] = json!({"customer:1": head});
+        world.log_body(0, &next.to_string());
+        world.seal();
+        let verdict = world.verdict();
+        assert_eq!(prior_codes(&verdict), [("prior-heads-unjudged", Severity::NotChecked)], "{}", told(&verdict));
+        let by_subject = verdict.check("sequence/R4_SEQUENCE/subject").unwrap();
+        assert_eq!(by_subject.count("member-committed"), 1, "{}", told(&verdict));
+    }
+}

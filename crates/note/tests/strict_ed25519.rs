@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 use counterfoil_note::{KeyError, KeyKind, KeyName, VerifierKey};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 /// One row of the test vectors: does a signature hold?
@@ -59,7 +60,9 @@ fn each_combination_of_edge_cases_is_judged_strictly() {
 fn exactly_43_of_the_914_edge_cases_are_accepted() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors/ed25519/cctv.json");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("SKIPPED: {} is absent, only the sample of 72 rows was checked", path.display());
+        // Not eprintln!: the harness keeps that to itself, and a skipped check has to be seen.
+        writeln!(std::io::stderr(), "SKIPPED: {} is absent, only the sample of 72 rows was checked", path.display())
+            .unwrap();
         return;
     };
     let rows: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();

@@ -251,13 +251,24 @@ fn an_issuer_that_is_no_longer_listed_can_submit_nothing_more() {
         bench.queue.send(Command::List { keys, done }).unwrap();
         listed.blocking_recv().unwrap()
     };
+    let impostor = SigningKey::from_seed(KeyName::new("gate").unwrap(), KeyKind::Ed25519, [99; 32]);
     list(Vec::new()).unwrap();
     let next = gate.next();
     assert_eq!(bench.codes(std::slice::from_ref(&next)), ["unknown-issuer"]);
-    let impostor = SigningKey::from_seed(KeyName::new("gate").unwrap(), KeyKind::Ed25519, [99; 32]);
     assert!(list(vec![impostor.verifier()]).is_err());
     list(vec![gate.key.verifier()]).unwrap();
     assert_eq!(bench.codes(&[next]), ["ok"]);
+}
+
+#[test]
+fn a_mistyped_key_can_be_corrected_as_long_as_the_issuer_has_no_receipts() {
+    let (mistyped, mut gate) = (Gate::new("gate"), Gate::new("gate"));
+    gate.key = SigningKey::from_seed(KeyName::new("gate").unwrap(), KeyKind::Ed25519, [99; 32]);
+    let bench = start(&[&mistyped], Duration::ZERO);
+    let (done, listed) = oneshot::channel();
+    bench.queue.send(Command::List { keys: vec![gate.key.verifier()], done }).unwrap();
+    listed.blocking_recv().unwrap().unwrap();
+    assert_eq!(bench.codes(&[gate.open()]), ["ok"]);
 }
 
 #[test]

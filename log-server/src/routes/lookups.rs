@@ -6,6 +6,7 @@ use crate::ledger::{Shelf, StoreFault};
 use crate::log::Log;
 use crate::registry::Known;
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use client::wire;
@@ -47,17 +48,17 @@ pub(super) async fn issuers(State(log): State<Arc<Log>>) -> Response {
 }
 
 /// `GET /v1/issuers/<name>`.
-pub(super) async fn issuer(State(log): State<Arc<Log>>, Path(name): Path<String>) -> Response {
-    match known(&log, &name) {
+pub(super) async fn issuer(State(log): State<Arc<Log>>, name: Segments<String>) -> Response {
+    match segments(name).and_then(|name| known(&log, &name)) {
         Ok(known) => (NO_STORE, Json(answer(&known))).into_response(),
         Err(problem) => problem.into_response(),
     }
 }
 
 /// `GET /v1/issuers/<name>/receipts/<seq>`.
-pub(super) async fn receipt_by_seq(State(log): State<Arc<Log>>, Path((name, seq)): Path<(String, String)>) -> Response {
-    let name = match known(&log, &name) {
-        Ok(known) => known.state.name().clone(),
+pub(super) async fn receipt_by_seq(State(log): State<Arc<Log>>, path: Segments<(String, String)>) -> Response {
+    let (name, seq) = match segments(path).and_then(|(name, seq)| Ok((known(&log, &name)?, seq))) {
+        Ok((known, seq)) => (known.state.name().clone(), seq),
         Err(problem) => return problem.into_response(),
     };
     let Some(seq) = merkle::decimal::parse_u64(&seq) else {
@@ -67,8 +68,8 @@ pub(super) async fn receipt_by_seq(State(log): State<Arc<Log>>, Path((name, seq)
 }
 
 /// `GET /v1/receipts/<id>`.
-pub(super) async fn receipt_by_id(State(log): State<Arc<Log>>, Path(id): Path<String>) -> Response {
-    let Some(id) = ReceiptId::parse(&id) else {
+pub(super) async fn receipt_by_id(State(log): State<Arc<Log>>, id: Segments<String>) -> Response {
+    let Some(id) = segments(id).ok().and_then(|id| ReceiptId::parse(&id)) else {
         return problem::not_found("a receipt id is 64 lowercase hex digits").into_response();
     };
     found(log, move |shelf| shelf.index_of_id(&id)).await
@@ -76,8 +77,8 @@ pub(super) async fn receipt_by_id(State(log): State<Arc<Log>>, Path(id): Path<St
 
 /// `GET /v1/evidence/<N>`: the N-th 256 documents, one a line. The page after the last one is empty, not missing, so that
 /// whoever follows it need not know how many there are.
-pub(super) async fn evidence(State(log): State<Arc<Log>>, Path(page): Path<String>) -> Response {
-    let Some(page) = merkle::decimal::parse_u64(&page) else {
+pub(super) async fn evidence(State(log): State<Arc<Log>>, page: Segments<String>) -> Response {
+    let Some(page) = segments(page).ok().and_then(|page| merkle::decimal::parse_u64(&page)) else {
         return problem::not_found("a page of evidence has a decimal number without sign or leading zeroes")
             .into_response();
     };
@@ -110,6 +111,13 @@ fn look_up(
     let Some(entry) = log.shelf.entry(index)? else { return Ok(None) };
     let receipt = Receipt::parse(&entry).map_err(|malformed| StoreFault(format!("entry {index}: {malformed}")))?;
     answers::found(log.shelf.as_ref(), &receipt, index, &head).map(Some).map_err(|error| StoreFault(error.to_string()))
+}
+
+/// What stands in a path, percent-decoded; an error where that is not UTF-8, and so names nothing here.
+type Segments<T> = Result<Path<T>, PathRejection>;
+
+fn segments<T>(path: Segments<T>) -> Result<T, Problem> {
+    path.map(|Path(segments)| segments).map_err(|error| problem::not_found(format!("{error}; percent-encode UTF-8")))
 }
 
 fn known(log: &Log, name: &str) -> Result<Known, Problem> {

@@ -160,7 +160,10 @@ impl Pairs {
     }
 
     pub(super) fn finish(mut self) -> Vec<Check> {
-        for group in std::mem::take(&mut self.open).into_values() {
+        let mut open: Vec<Group> = std::mem::take(&mut self.open).into_values().collect();
+        // In the order of the log, the same in every run.
+        open.sort_by_key(|group| group.decisions.first().and_then(|(decision, _)| decision.index));
+        for group in open {
             if !group.outcomes.is_empty() {
                 self.report_ambiguous(&group);
                 continue;
