@@ -17,14 +17,15 @@ fn the_demo_ends_every_scene_as_it_must() {
     let scenes: Vec<&str> = said.lines().filter(|line| line.starts_with("ok  ")).collect();
     let expected = [
         ("honest run", "every check"),
-        ("receipt torn out", "issuer/gap"),
-        ("heads left out", "head/omitted-head"),
-        ("split pair (F)", "sequence/sequence-forbidden by subject"),
-        ("false history (I)", "sequence/prior-classes-differ"),
+        ("receipt torn out", "gap"),
+        ("heads left out", "omitted-head"),
+        ("split takeover", "sequence-forbidden"),
+        ("false history", "prior-classes-differ"),
         ("second history", "3 of 3 witnesses"),
     ];
     assert_eq!(scenes.len(), expected.len(), "{said}");
     for (line, (name, check)) in scenes.iter().zip(expected) {
+        assert!(line.chars().count() <= 80, "wider than a terminal: {line}");
         assert!(line.contains(name) && line.contains(check), "{line}");
     }
 }

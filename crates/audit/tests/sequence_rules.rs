@@ -318,8 +318,19 @@ fn a_head_whose_subjects_are_not_in_the_clear_accuses_nobody() {
         world.log_body(0, &next.to_string());
         world.seal();
         let verdict = world.verdict();
-        assert_eq!(prior_codes(&verdict), [("prior-heads-unjudged", Severity::NotChecked)], "{}", told(&verdict));
+        let heads = verdict.check("sequence/prior-heads").unwrap();
+        let codes: Vec<_> = heads.findings.iter().map(|finding| (finding.code, finding.severity)).collect();
+        assert_eq!(codes, [("prior-heads-unjudged", Severity::NotChecked)], "{}", told(&verdict));
         let by_subject = verdict.check("sequence/R4_SEQUENCE/subject").unwrap();
         assert_eq!(by_subject.count("member-committed"), 1, "{}", told(&verdict));
     }
+}
+
+#[test]
+fn a_scope_that_every_receipt_only_commits_to_is_not_ok() {
+    let mut hidden = decision("1", true, MUTATION, "s1", "", "");
+    hidden["subjects"] = json!({"#": format!("sha256:{}", "0".repeat(64))});
+    let verdict = logged(&[hidden]).verdict();
+    assert!(verdict.check("sequence/R4_SEQUENCE/subject").unwrap().required);
+    assert_eq!(verdict.exit_code, 2, "{}", told(&verdict));
 }

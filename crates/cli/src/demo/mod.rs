@@ -73,7 +73,8 @@ pub(crate) fn run(args: &DemoArgs) -> ExitStatus {
 
 fn play(args: &DemoArgs) -> Result<bool, DemoError> {
     let dir = directory(args.dir.as_deref())?;
-    println!("One log, three witnesses (two must agree), one gate, one auditor. Files: {}\n", dir.display());
+    println!("One log, three witnesses (two must agree), one gate, one auditor.");
+    println!("Their files are kept in {}\n", dir.display());
     let runtime = tokio::runtime::Runtime::new().map_err(|error| DemoError::io(&dir, error))?;
     let executable = std::env::current_exe().map_err(|error| DemoError::io(&dir, error))?;
     let setup =
@@ -82,7 +83,7 @@ fn play(args: &DemoArgs) -> Result<bool, DemoError> {
     stage.start_log()?;
     stage.start_witnesses()?;
     stage.wait_until_ready()?;
-    println!("    {:<17} {:<47} {:<5} by", "scene", "what was done", "found");
+    println!("    {:<16} {:<33} {:<5} by", "scene", "what was done", "found");
     let mut all = true;
     let mut show = |scene: Scene| {
         all &= scene.as_it_must;
@@ -112,7 +113,7 @@ fn play(args: &DemoArgs) -> Result<bool, DemoError> {
 fn print_scene(scene: &Scene) {
     let (mark, colour) = if scene.as_it_must { ("ok ", AnsiColor::Green) } else { ("BAD", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(colour.into()));
-    println!("{style}{mark}{style:#} {:<17} {:<47} {:<5} {}", scene.name, scene.done, scene.verdict, scene.check);
+    println!("{style}{mark}{style:#} {:<16} {:<33} {:<5} {}", scene.name, scene.done, scene.verdict, scene.check);
 }
 
 /// The directory to work in: the one named, if it is new or empty; else a new one in the temporary directory.

@@ -68,7 +68,7 @@ pub(super) fn honest(stage: &Stage) -> Result<Scene, DemoError> {
     let audit = Audit::of(stage, &fetch(stage, "honest")?, None)?;
     Ok(Scene {
         name: "honest run",
-        done: format!("{} receipts logged, {} witnesses cosigned", audit.entries(), WITNESSES),
+        done: format!("{} receipts logged, {} cosigners", audit.entries(), WITNESSES),
         verdict: audit.overall(),
         check: "every check".to_owned(),
         as_it_must: audit.exit_code == 0,
@@ -90,7 +90,7 @@ pub(super) fn heads_left_out(stage: &Stage) -> Result<Scene, DemoError> {
     let newest = Audit::of(stage, &bundle, None)?.entries();
     tamper::leave_out_heads(&bundle, |head| head_size(head).filter(|size| *size < newest))?;
     let audit = Audit::of(stage, &bundle, None)?;
-    Ok(audit.scene("heads left out", "the newest heads left out of the bundle".to_owned(), "head", "omitted-head"))
+    Ok(audit.scene("heads left out", "newest heads cut from the bundle".to_owned(), "head", "omitted-head"))
 }
 
 /// The attack of run F: two harmless sessions that together take an account over.
@@ -99,9 +99,8 @@ pub(super) fn pair_over_two_sessions(stage: &Stage) -> Result<Scene, DemoError> 
     let bundle = fetch(stage, "two-sessions")?;
     let by_session = Audit::of(stage, &bundle, Some(RULES_BY_SESSION))?;
     let by_subject = Audit::of(stage, &bundle, Some(RULES_BY_SUBJECT))?;
-    let done = format!("takeover in two sessions; {} by session", by_session.overall());
-    let mut scene = by_subject.scene("split pair (F)", done, "sequence", "sequence-forbidden");
-    scene.check.push_str(" by subject");
+    let done = format!("two sessions, {} by session", by_session.overall());
+    let mut scene = by_subject.scene("split takeover", done, "sequence", "sequence-forbidden");
     scene.as_it_must &= by_session.exit_code == 0;
     Ok(scene)
 }
@@ -110,8 +109,8 @@ pub(super) fn pair_over_two_sessions(stage: &Stage) -> Result<Scene, DemoError> 
 pub(super) fn empty_history_claimed(stage: &Stage) -> Result<Scene, DemoError> {
     import(stage, &seeds::run_i_forked("cust_77", "contact_77", "auth_77"))?;
     let audit = Audit::of(stage, &fetch(stage, "empty-history")?, None)?;
-    let done = "the gate claims that nothing came before".to_owned();
-    Ok(audit.scene("false history (I)", done, "sequence", "prior-classes-differ"))
+    let done = "gate claims nothing came before".to_owned();
+    Ok(audit.scene("false history", done, "sequence", "prior-classes-differ"))
 }
 
 /// The log is stopped, copied, and a second history is signed with its key and served in its place.
@@ -125,7 +124,7 @@ pub(super) fn second_history(stage: &mut Stage, runtime: &Runtime) -> Result<Sce
     let instead = (0..5).map(|number| format!("a receipt that was never issued, {number}\n").into_bytes()).collect();
     let origin = note::Origin::new(ORIGIN).map_err(|error| DemoError::Key(error.to_string()))?;
     let history = SecondHistory::new(&entries, entries.len() - 2, instead, &origin, &key)?;
-    let sizes = format!("a history of {} signed over one of {}", history.size(), entries.len());
+    let sizes = format!("{} signed over a history of {}", history.size(), entries.len());
     let address = stage.log_url().replace("http://", "");
     let listener =
         runtime.block_on(wait_for_address(&address)).map_err(|error| DemoError::io(Path::new(&address), error))?;
@@ -143,7 +142,7 @@ pub(super) fn second_history(stage: &mut Stage, runtime: &Runtime) -> Result<Sce
         name: "second history",
         done: sizes,
         verdict: if proven > 0 { "fork" } else { "nothing" }.to_owned(),
-        check: format!("{proven} of {} witnesses, each with evidence that checks", WITNESSES),
+        check: format!("{proven} of {WITNESSES} witnesses"),
         as_it_must: proven == WITNESSES,
     })
 }
@@ -185,7 +184,7 @@ impl Audit {
                 && check["status"] == "fail"
                 && check["counts"][code].as_u64().is_some_and(|count| count > 0)
         });
-        let check = if found { format!("{family}/{code}") } else { format!("{family}/{code} NOT FOUND") };
+        let check = if found { code.to_owned() } else { format!("no {family}/{code}") };
         Scene { name, done, verdict: self.overall(), check, as_it_must: found && self.exit_code == 1 }
     }
 }
