@@ -20,8 +20,8 @@ use crate::vetting::Vetted;
 use merkle::LeafIndex;
 use note::VerifierKey;
 use receipt::{
-    Admitted, Checked, ForkPair, IssuerName, IssuerState, Receipt, ReceiptId, Refusal, RefusalCode, SeqNo, UnixMillis,
-    place,
+    Admitted, Checked, CredentialFound, ForkPair, IssuerName, IssuerState, Receipt, ReceiptId, Refusal, RefusalCode,
+    SeqNo, UnixMillis, place,
 };
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -184,10 +184,12 @@ impl<L: Ledger> Committer<L> {
             metrics::histogram!("counterfoil_log_commit_seconds").record(started.elapsed().as_secs_f64());
             metrics::counter!("counterfoil_log_receipts_total").increment(staged.admitted.len() as u64);
         }
+        let mut kept = Vec::with_capacity(staged.forks.len());
         for pair in &staged.forks {
-            self.keep_evidence(pair)?;
+            kept.push(self.keep_evidence(pair)?);
         }
-        let outcomes = |verdicts: Vec<Judged>| verdicts.into_iter().map(|verdict| self.outcome(verdict, base, &staged));
+        let outcomes =
+            |verdicts: Vec<Judged>| verdicts.into_iter().map(|verdict| self.outcome(verdict, base, &staged, &kept));
         Ok(judged.into_iter().map(|(verdicts, reply)| (outcomes(verdicts).collect(), reply)).collect())
     }
 
@@ -202,61 +204,72 @@ impl<L: Ledger> Committer<L> {
         let mut judged = Vec::with_capacity(receipts.len());
         for vetted in receipts {
             let issuer = match &vetted {
-                Vetted::Checked(checked) => Some(checked.receipt().issuer().clone()),
+                Vetted::Checked { checked, .. } => Some(checked.receipt().issuer().clone()),
                 Vetted::NotTaken { issuer, .. } => issuer.clone(),
             };
             let stop = issuer.as_ref().and_then(|issuer| stopped.get(issuer).copied());
             let verdict = match (stop, vetted) {
                 (Some(code), _) => Judged::Skipped(code),
                 (None, Vetted::NotTaken { reason, .. }) => Judged::NotTaken(reason),
-                (None, Vetted::Checked(checked)) => self.stage(*checked, staged, now)?,
+                (None, Vetted::Checked { checked, credential }) => self.stage(*checked, credential, staged, now)?,
             };
-            if let (Judged::NotTaken(reason), Some(issuer)) = (&verdict, issuer) {
-                stopped.insert(issuer, reason.code());
-                metrics::counter!("counterfoil_log_refusals_total", "code" => reason.code()).increment(1);
+            if let (Some(code), Some(issuer)) = (verdict.refused_with(), issuer) {
+                stopped.insert(issuer, code);
+                metrics::counter!("counterfoil_log_refusals_total", "code" => code).increment(1);
             }
             judged.push(verdict);
         }
         Ok(judged)
     }
 
-    fn stage(&self, checked: Checked, staged: &mut Staged, now: UnixMillis) -> Result<Judged, StoreFault> {
+    fn stage(
+        &self,
+        checked: Checked,
+        credential: Option<CredentialFound>,
+        staged: &mut Staged,
+        now: UnixMillis,
+    ) -> Result<Judged, StoreFault> {
         let receipt = checked.receipt().clone();
         let issuer = receipt.issuer().clone();
         let state = staged.states.get(&issuer).cloned().or_else(|| self.registry.submitter(&issuer));
         let Some(state) = state else { return Ok(Judged::NotTaken(Refusal::unknown_issuer(&receipt).into())) };
         let fault = Cell::new(None);
         let held = |seq| {
-            staged.id_at(&issuer, seq).or_else(|| {
-                self.held_id(&issuer, seq).unwrap_or_else(|found| {
-                    fault.set(Some(found));
-                    None
-                })
-            })
+            staged
+                .id_at(&issuer, seq)
+                .or_else(|| self.held_id(&issuer, seq).map_err(|found| fault.set(Some(found))).ok())
         };
         let placed = place(&state, checked, &held, Some(now));
         if let Some(fault) = fault.take() {
             return Err(fault);
         }
         match placed {
-            Ok(admitted) => Ok(Judged::Staged { offset: staged.push(admitted), duplicate: false }),
+            Ok(admitted) => Ok(match credential {
+                Some(found) => Judged::NotTaken(NotTaken::Credential(found)),
+                None => Judged::Staged { offset: staged.push(admitted), duplicate: false },
+            }),
             Err(refusal) if refusal.code == RefusalCode::Duplicate => match staged.offset_of(&issuer, receipt.seq()) {
                 Some(offset) => Ok(Judged::Staged { offset, duplicate: true }),
                 None => Ok(Judged::Held { located: Located::new(&receipt, self.held_index(&issuer, receipt.seq())?) }),
             },
-            Err(mut refusal) => {
-                if refusal.code == RefusalCode::Fork {
+            Err(mut refusal) => match refusal.fork.take() {
+                Some(pair) => {
                     self.registry.count_fork(&issuer);
+                    staged.forks.push(*pair);
+                    Ok(Judged::Forked { refusal: Box::new(refusal), pair: staged.forks.len() - 1 })
                 }
-                staged.forks.extend(refusal.fork.take().map(|pair| *pair));
-                Ok(Judged::NotTaken(refusal.into()))
-            }
+                None => Ok(Judged::NotTaken(refusal.into())),
+            },
         }
     }
 
-    fn outcome(&self, verdict: Judged, base: u64, staged: &Staged) -> Outcome {
+    fn outcome(&self, verdict: Judged, base: u64, staged: &Staged, kept: &[Kept]) -> Outcome {
         match verdict {
             Judged::NotTaken(reason) => Outcome::NotTaken(reason),
+            Judged::Forked { mut refusal, pair } => {
+                refusal.detail = format!("{}; {}", refusal.detail, kept[pair].in_words());
+                Outcome::NotTaken(NotTaken::Rules(refusal))
+            }
             Judged::Skipped(code) => Outcome::Skipped(code),
             Judged::Held { located } => Outcome::Included { located, duplicate: true, head: Arc::clone(&self.head) },
             Judged::Staged { offset, duplicate } => {
@@ -267,30 +280,34 @@ impl<L: Ledger> Committer<L> {
         }
     }
 
-    fn keep_evidence(&mut self, pair: &ForkPair) -> Result<(), StoreFault> {
+    fn keep_evidence(&mut self, pair: &ForkPair) -> Result<Kept, StoreFault> {
         let issuer = pair.offered.issuer();
         let index = self.held_index(issuer, pair.held_seq)?;
         let held =
             self.shelf.entry(index)?.ok_or_else(|| StoreFault(format!("entry {index} is missing from the store")))?;
         let held_receipt =
             Receipt::parse(&held).map_err(|_| StoreFault(format!("entry {index} of the store is no receipt")))?;
-        let keep = self.forks.judge(&held_receipt, &pair.offered);
-        metrics::counter!("counterfoil_log_forks_total", "kept" => if keep == Keep::Yes { "yes" } else { "no" })
+        let kept = match self.forks.judge(&held_receipt, &pair.offered) {
+            Keep::Already => Kept::Before,
+            Keep::Enough => Kept::Others,
+            Keep::Yes => match pair.evidence(&held) {
+                Ok(evidence) => {
+                    let document = serde_json::to_string(&evidence).map_err(|error| StoreFault(error.to_string()))?;
+                    self.ledger.append_evidence(&document)?;
+                    self.forks.kept(&held_receipt, &pair.offered);
+                    tracing::warn!(%issuer, seq = pair.offered.seq().0, "the issuer signed two histories; the evidence is kept");
+                    Kept::Now
+                }
+                // Somebody else can have garbled a line of it: refused all the same, and nothing to hold against the issuer.
+                Err(reason) => {
+                    tracing::warn!(%issuer, %reason, "a fork that proves nothing against its issuer");
+                    Kept::ProvesNothing
+                }
+            },
+        };
+        metrics::counter!("counterfoil_log_forks_total", "kept" => if kept == Kept::Now { "yes" } else { "no" })
             .increment(1);
-        if keep != Keep::Yes {
-            return Ok(());
-        }
-        match pair.evidence(&held) {
-            Ok(evidence) => {
-                let document = serde_json::to_string(&evidence).map_err(|error| StoreFault(error.to_string()))?;
-                self.ledger.append_evidence(&document)?;
-                self.forks.kept(&held_receipt, &pair.offered);
-                tracing::warn!(%issuer, seq = pair.offered.seq().0, "the issuer signed two histories; the evidence is kept");
-            }
-            // Somebody else can have garbled a line of it: refused all the same, and nothing to hold against the issuer.
-            Err(reason) => tracing::warn!(%issuer, %reason, "a fork that proves nothing against its issuer"),
-        }
-        Ok(())
+        Ok(kept)
     }
 
     fn held_index(&self, issuer: &IssuerName, seq: SeqNo) -> Result<LeafIndex, StoreFault> {
@@ -298,19 +315,68 @@ impl<L: Ledger> Committer<L> {
         self.shelf.index_of(issuer, seq)?.ok_or_else(missing)
     }
 
-    fn held_id(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<ReceiptId>, StoreFault> {
-        // A leaf's hash is its receipt's id.
-        Ok(self.shelf.subtree(0, self.held_index(issuer, seq)?.0).map(ReceiptId))
+    fn held_id(&self, issuer: &IssuerName, seq: SeqNo) -> Result<ReceiptId, StoreFault> {
+        let index = self.held_index(issuer, seq)?;
+        // A leaf's hash is its receipt's id. Without it a duplicate could not be told from a fork.
+        let missing = || StoreFault(format!("the hash of entry {index} cannot be read from the store"));
+        self.shelf.subtree(0, index.0).map(ReceiptId).ok_or_else(missing)
     }
 }
 
 /// A verdict before its commit.
 #[derive(Debug)]
 enum Judged {
-    Staged { offset: usize, duplicate: bool },
-    Held { located: Located },
+    Staged {
+        offset: usize,
+        duplicate: bool,
+    },
+    Held {
+        located: Located,
+    },
     NotTaken(NotTaken),
+    /// `pair` is its place among the group's forks.
+    Forked {
+        refusal: Box<Refusal>,
+        pair: usize,
+    },
     Skipped(&'static str),
+}
+
+impl Judged {
+    /// The code, where it was looked at and refused.
+    fn refused_with(&self) -> Option<&'static str> {
+        match self {
+            Self::NotTaken(reason) => Some(reason.code()),
+            Self::Forked { refusal, .. } => Some(refusal.code.as_str()),
+            Self::Staged { .. } | Self::Held { .. } | Self::Skipped(_) => None,
+        }
+    }
+}
+
+/// What became of the two receipts of a fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Now,
+    Before,
+    /// Enough others of the same issuer.
+    Others,
+    ProvesNothing,
+}
+
+impl Kept {
+    /// What the submitter is told, and no more than is true.
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Now => "both are kept as evidence",
+            Self::Before => "both were kept as evidence before",
+            Self::Others => {
+                "this one is counted only, since as much evidence against this issuer as is ever kept is there"
+            }
+            Self::ProvesNothing => {
+                "nothing is kept, since anybody can have garbled a signature line and so it proves nothing against the issuer"
+            }
+        }
+    }
 }
 
 /// What a group will add, if it is committed.

@@ -23,6 +23,7 @@ struct Inner {
     registered: Vec<VerifierKey>,
     evidence: Vec<String>,
     commits_until_failure: Option<usize>,
+    hashes_lost: bool,
 }
 
 impl MemoryLedger {
@@ -37,11 +38,16 @@ impl MemoryLedger {
             registered: Vec::new(),
             evidence: Vec::new(),
             commits_until_failure: None,
+            hashes_lost: false,
         })))
     }
 
     pub(crate) fn fail_after(&self, commits: usize) {
         self.0.lock().unwrap().commits_until_failure = Some(commits);
+    }
+
+    pub(crate) fn lose_hashes(&self) {
+        self.0.lock().unwrap().hashes_lost = true;
     }
 
     pub(crate) fn commits(&self) -> usize {
@@ -107,7 +113,8 @@ impl Ledger for MemoryLedger {
 
 impl HashSource for MemoryLedger {
     fn subtree(&self, level: u8, index: u64) -> Option<Hash> {
-        self.0.lock().unwrap().tree.subtree(level, index)
+        let inner = self.0.lock().unwrap();
+        if inner.hashes_lost { None } else { inner.tree.subtree(level, index) }
     }
 }
 

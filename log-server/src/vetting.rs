@@ -2,12 +2,16 @@
 //!
 //! Parsing, the issuer's standing, the signature, and the search for credentials. Whoever has no key of a listed
 //! issuer gets no further than this, so keyless traffic costs neither disk nor a place in the queue.
+//!
+//! What was found to look like a credential is only noted here: it counts against a receipt that would otherwise be
+//! placed, and that the committer alone can say. So one receipt gets one code, alone or in a batch, and a fork is a fork
+//! whatever its body holds.
 
 use crate::refusal::NotTaken;
 use crate::registry::Registry;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
-use receipt::{Checked, IssuerName, Receipt, Refusal, RefusalCode, check_signature, place};
+use receipt::{Checked, CredentialFound, IssuerName, Receipt, Refusal, RefusalCode, check_signature, place};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -19,7 +23,12 @@ const AT_ONCE: usize = 1024;
 #[derive(Clone, Debug)]
 pub enum Vetted {
     /// It goes to the committer, which settles the rest of section 4.
-    Checked(Box<Checked>),
+    Checked {
+        /// The receipt.
+        checked: Box<Checked>,
+        /// What in it looks like a credential: then it is not taken even if it could be placed.
+        credential: Option<CredentialFound>,
+    },
     /// It goes no further.
     NotTaken {
         /// Why.
@@ -55,9 +64,9 @@ fn vet(entry: &[u8], registry: &Registry, settle_signature: impl Fn(&Checked) ->
         Ok(checked) => checked,
         Err(refusal) => return not_taken(refusal.into()),
     };
-    match settle_signature(&checked).or_else(|| receipt.credential().map(NotTaken::Credential)) {
+    match settle_signature(&checked) {
         Some(reason) => not_taken(reason),
-        None => Vetted::Checked(Box::new(checked)),
+        None => Vetted::Checked { credential: receipt.credential(), checked: Box::new(checked) },
     }
 }
 

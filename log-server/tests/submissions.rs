@@ -304,6 +304,39 @@ async fn something_credential_shaped_is_422_and_named_but_never_echoed() {
 }
 
 #[tokio::test]
+async fn one_receipt_gets_one_code_alone_and_in_a_batch() {
+    let mut gate = Gate::new("gate.example/a");
+    let place = Place::new(&[&gate]);
+    let log = place.run().await;
+    log.take(&gate.open()).await;
+    let secret = r#"{"type":"x","header":"ghp_16C7e42F292c6912E7710c838347Ae178B4a"}"#;
+    let (here, future) = (gate.aside(secret, NOW), gate.aside(secret, NOW + 3_600_000));
+    let mut impostor = Gate::new("gate.example/a");
+    impostor.key = key("gate.example/a", KeyKind::Ed25519, 66).into();
+    impostor.chain = gate.chain.clone();
+    let forged = impostor.aside(secret, NOW);
+    let fork = gate.aside(secret, NOW + 1);
+    log.take(&gate.next()).await;
+    let mut stranger = Gate::new("gate.example/stranger");
+    stranger.open();
+    let unknown = stranger.aside(secret, NOW);
+    let next = gate.aside(secret, NOW);
+    for (receipt, code) in [
+        (&unknown, "unknown-issuer"),
+        (&forged, "bad-signature"),
+        (&fork, "fork"),
+        (&here, "fork"),
+        (&future, "fork"),
+        (&next, CODE_CREDENTIAL),
+    ] {
+        let alone = log.submit(receipt).await.json();
+        let batched = log.batch(&[receipt.bytes()]).await.remove(0);
+        assert_eq!((alone["code"].as_str(), batched["code"].as_str()), (Some(code), Some(code)), "{alone} {batched}");
+    }
+    assert_eq!(log.get("/v1/evidence/0").await.text().lines().count(), 3);
+}
+
+#[tokio::test]
 async fn waiting_for_cosignatures_without_witnesses_takes_nothing() {
     let mut gate = Gate::new("gate.example/a");
     let place = Place::new(&[&gate]);

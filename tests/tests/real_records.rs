@@ -107,11 +107,9 @@ fn run(letter: char) -> String {
         }
         None => {
             // Not eprintln!: the harness keeps that to itself, and a skipped check has to be seen.
-            writeln!(
-                std::io::stderr(),
-                "SKIPPED: no real records beside the checkout; run {letter} is played with made ones"
-            )
-            .unwrap();
+            let mut stderr = std::io::stderr();
+            writeln!(stderr, "SKIPPED: no real records beside the checkout; run {letter} is played with made ones")
+                .unwrap();
             made().join("\n") + "\n"
         }
     }
@@ -178,8 +176,9 @@ fn a_gate_that_claims_an_empty_history_is_found_and_one_that_was_stopped_is_reco
 #[test]
 fn capbroker_lines_are_taken_for_no_more_than_they_say() {
     let Some(shared) = testkit::shared_dir() else {
+        let mut stderr = std::io::stderr();
         writeln!(
-            std::io::stderr(),
+            stderr,
             "SKIPPED: no real records beside the checkout; the capbroker lines were not audited end to end"
         )
         .unwrap();

@@ -200,8 +200,8 @@ pub(crate) fn judge_tree(facts: &HeadFacts<'_>, authenticated: u64, target: u64)
     if tally.beyond.count > 0 {
         tiles.notice("tile-beyond", &[], || {
             [
-                format!("tiles reach beyond the entries in the bundle: {}", tally.beyond.show()),
-                String::from("anything: no head in the bundle covers them"),
+                format!("tiles and pages reach beyond the newest head in the bundle: {}", tally.beyond.show()),
+                String::from("anything that only they hold: no head in the bundle covers it, and nobody looked at it"),
                 String::from("nothing to do"),
             ]
         });

@@ -122,6 +122,21 @@ impl Heads {
             }
         }
         heads.listed.sort_unstable();
+        let is_repeated = |pair: &&[ListedHead]| (pair[0].size, pair[0].root) == (pair[1].size, pair[1].root);
+        for pair in heads.listed.windows(2).filter(is_repeated) {
+            check.notice("heads-repeated", &[], || {
+                [
+                    format!(
+                        "heads {} and {} of the log's list are the same one of size {}",
+                        pair[0].place, pair[1].place, pair[0].size
+                    ),
+                    String::from(
+                        "who wrote it twice: the log, or whoever made the bundle; the second says nothing new",
+                    ),
+                    String::from("fetch the list from the log itself if the number of heads matters"),
+                ]
+            });
+        }
         Ok(heads)
     }
 

@@ -219,7 +219,27 @@ impl Resources {
         }
         chunk(&waiting)?;
         replayed.tiles = tiles.close(shifted)?;
+        self.tally_unread(size, &mut replayed.tiles.beyond);
         Ok(replayed)
+    }
+
+    /// Pages and tiles, or ends of pages, that belong to no tree of `size`: nothing looks at them.
+    fn tally_unread(&self, size: u64, beyond: &mut Tally) {
+        for (index, widths) in &self.entries {
+            let width = PageId::at(*index, size).map_or(0, |page| page.width);
+            for width in widths.range(width.saturating_add(1)..) {
+                beyond.add(|| self.path(ResourcePath::Entries(PageId { index: *index, width: *width })));
+            }
+        }
+        for ((level, index), widths) in &self.tiles {
+            // A wider tile at the right edge was tallied where it was compared.
+            if TileId::at(*level, *index, TreeSize(size)).is_none() {
+                for width in widths {
+                    let tile = TileId { level: *level, index: *index, width: *width };
+                    beyond.add(|| self.path(ResourcePath::Tile(tile)));
+                }
+            }
+        }
     }
 
     /// A page of entries and how many entries of it belong to the tree; from a wider page where the exact one is not

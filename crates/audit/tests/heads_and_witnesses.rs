@@ -514,3 +514,24 @@ fn what_is_beside_the_bundle_is_named_as_ignored_on_one_line() {
         ["evidence/fork.JSON", "notes\\u{a}ok: every required check is ok", "proofs/r.tlog-prooF"]
     );
 }
+
+#[test]
+fn what_nobody_looked_at_is_named_and_nothing_else_changes() {
+    let world = sealed(5);
+    let mut bundle = world.bundle();
+    let mut wider = bundle.remove("log/tile/entries/000.p/6").unwrap();
+    merkle::encode_entry(&mut wider, b"junk").unwrap();
+    bundle.insert("log/tile/entries/000.p/7", wider);
+    bundle.insert("log/tile/entries/004", "x");
+    bundle.insert("log/tile/5/077", "x");
+    let head = world.log.heads[0].bytes().to_vec();
+    bundle.remove("log/heads/000.p/1");
+    write_pages(&mut bundle, "log/", &[head.clone(), head], ResourcePath::Heads);
+    let verdict = world.audit(&bundle);
+    assert_eq!((verdict.exit_code, verdict.count("heads-repeated")), (0, 1), "{}", told(&verdict));
+    let tiles = verdict.check("head/tiles").unwrap();
+    let beyond = tiles.findings.iter().find(|finding| finding.code == "tile-beyond").unwrap();
+    for path in ["log/tile/entries/000.p/7", "log/tile/entries/004", "log/tile/5/077"] {
+        assert!(beyond.shown.contains(path), "{}", beyond.shown);
+    }
+}

@@ -329,10 +329,13 @@ impl Refusal {
             }
             RefusalCode::Duplicate => format!("the receipt at seq {seq} is held already"),
             RefusalCode::Fork if seq < next => {
-                format!("another receipt is held at seq {seq}; both are kept as evidence")
+                format!("the issuer signed two histories: another receipt is held at seq {seq}")
             }
             RefusalCode::Fork => {
-                format!("prev is not the receipt at seq {}; both are kept as evidence", next.0.saturating_sub(1))
+                format!(
+                    "the issuer signed two histories: prev is not the receipt held at seq {}",
+                    next.0.saturating_sub(1)
+                )
             }
             RefusalCode::Gap => format!("seq {seq} leaves a gap; send seq {next} first"),
             RefusalCode::TimeReversed => {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
 use crate::answers::proof_text;
+use crate::fork_log::KEPT_OF_ONE_ISSUER;
 use crate::memory_ledger::MemoryLedger;
 use crate::offers::Offers;
 use crate::quorum::Quorum;
@@ -13,6 +14,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+const SECRET_BODY: &str = r#"{"type":"x","header":"ghp_16C7e42F292c6912E7710c838347Ae178B4a"}"#;
 
 struct Bench {
     ledger: MemoryLedger,
@@ -173,6 +175,68 @@ fn a_fork_of_a_receipt_in_the_same_group_is_evidence_too() {
     let next = gate.next();
     assert_eq!(bench.codes(&[open, next, fork]), ["ok", "ok", "fork"]);
     assert_eq!(bench.ledger.evidence().len(), 1);
+}
+
+#[test]
+fn the_answer_to_a_fork_says_what_is_kept_and_no_more() {
+    let mut gate = Gate::new("gate");
+    let bench = start(&[&gate], Duration::ZERO);
+    let open = gate.open();
+    let forks: Vec<Receipt> = (0..=KEPT_OF_ONE_ISSUER).map(|n| gate.other(&format!(r#"{{"type":"x{n}"}}"#))).collect();
+    assert_eq!(bench.codes(&[open, gate.next()]), ["ok", "ok"]);
+    let detail = |fork: &Receipt| match bench.submit(std::slice::from_ref(fork)).remove(0) {
+        Outcome::NotTaken(reason) if reason.code() == "fork" => reason.detail(),
+        other => panic!("{other:?}"),
+    };
+    let (beyond, kept) = forks.split_last().unwrap();
+    for fork in kept {
+        assert!(detail(fork).contains("both are kept"), "{}", detail(fork));
+    }
+    assert!(detail(&kept[0]).contains("both were kept"), "{}", detail(&kept[0]));
+    assert!(detail(beyond).contains("counted only") && !detail(beyond).contains("both"), "{}", detail(beyond));
+    assert_eq!(bench.ledger.evidence().len(), KEPT_OF_ONE_ISSUER);
+}
+
+#[test]
+fn a_fork_whose_body_holds_a_credential_is_a_fork_and_evidence() {
+    let mut gate = Gate::new("gate");
+    let bench = start(&[&gate], Duration::ZERO);
+    let open = gate.open();
+    let fork = gate.other(SECRET_BODY);
+    assert_eq!(bench.codes(&[open, gate.next()]), ["ok", "ok"]);
+    assert_eq!(bench.codes(&[fork]), ["fork"]);
+    assert_eq!(bench.ledger.evidence().len(), 1);
+}
+
+#[test]
+fn a_credential_counts_only_against_what_would_be_placed() {
+    let mut gate = Gate::new("gate");
+    let bench = start(&[&gate], Duration::ZERO);
+    let open = gate.open();
+    let here = gate.other(SECRET_BODY);
+    let beyond = {
+        gate.next();
+        gate.other(SECRET_BODY)
+    };
+    gate.key = SigningKey::from_seed(gate.key.name().clone(), KeyKind::Ed25519, [99; 32]);
+    let forged = gate.other(SECRET_BODY);
+    assert_eq!(bench.codes(&[open]), ["ok"]);
+    for (receipt, code) in [(here, "credential-shaped"), (beyond, "gap"), (forged, "bad-signature")] {
+        assert_eq!(bench.codes(std::slice::from_ref(&receipt)), [code]);
+    }
+    assert_eq!(bench.ledger.entries().len(), 1);
+}
+
+#[test]
+fn a_hash_that_cannot_be_read_stops_the_log_and_accuses_nobody() {
+    let mut gate = Gate::new("gate");
+    let bench = start(&[&gate], Duration::ZERO);
+    let open = gate.open();
+    assert_eq!(bench.codes(std::slice::from_ref(&open)), ["ok"]);
+    bench.ledger.lose_hashes();
+    assert!(bench.send(&[open]).blocking_recv().is_err());
+    assert!(bench.thread.join().unwrap().is_err());
+    assert!(bench.ledger.evidence().is_empty());
 }
 
 #[test]

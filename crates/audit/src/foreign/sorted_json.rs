@@ -69,26 +69,46 @@ fn write_string(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Whole numbers as they are; others as the shortest decimal that reads back, with a point where it is below 10^16
-/// and not smaller than 10^-4, else with an exponent of at least two digits.
+/// Whole numbers as they are; others as the shortest decimal that reads back, the nearest of these, and of two equally
+/// near the even one; with a point where it is below 10^16 and not smaller than 10^-4, else with an exponent of at
+/// least two digits.
 fn write_number(number: &Number, out: &mut String) {
     let Some(float) = number.as_f64().filter(|_| number.is_f64()) else {
         out.push_str(&number.to_string());
         return;
     };
-    let scientific = format!("{float:e}");
+    let scientific = shortest(float);
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if float == 0.0 || (-4..16).contains(&exponent) {
-        let fixed = float.to_string();
-        out.push_str(&fixed);
-        if !fixed.contains('.') {
-            out.push_str(".0");
+        let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+        let digits = digits.replace('.', "");
+        out.push_str(sign);
+        match usize::try_from(exponent) {
+            Ok(point) => {
+                let whole = digits.get(..=point).unwrap_or(&digits);
+                let after = digits.get(point + 1..).filter(|after| !after.is_empty()).unwrap_or("0");
+                write!(out, "{whole:0<width$}.{after}", width = point + 1).expect("a String takes every write");
+            }
+            Err(_) => {
+                let zeros = exponent.unsigned_abs() as usize - 1;
+                write!(out, "0.{:0<zeros$}{digits}", "").expect("a String takes every write");
+            }
         }
     } else {
         let sign = if exponent < 0 { '-' } else { '+' };
         write!(out, "{digits}e{sign}{:02}", exponent.unsigned_abs()).expect("a String takes every write");
     }
+}
+
+/// The shortest digits that read back, as `d.ddde-9`. Rust's own shortest form rounds a tie up; its form of a given
+/// length rounds it to even.
+fn shortest(float: f64) -> String {
+    let scientific = format!("{float:e}");
+    let digits = scientific.split('e').next().unwrap_or_default();
+    let after_point = digits.split_once('.').map_or(0, |(_, after)| after.len());
+    let nearest = format!("{float:.after_point$e}");
+    if nearest.parse() == Ok(float) { nearest } else { scientific }
 }
 
 #[cfg(test)]
@@ -130,5 +150,12 @@ mod tests {
             canonical(text),
             r#"{"a":[0,-7,9007199254740991,1.0,-0.0,0.1,100.0,0.0001,1e-05,1.5e-07,123456789.125,5e-324]}"#
         );
+    }
+
+    #[test]
+    fn of_two_equally_near_shortest_forms_the_even_one_is_written() {
+        // Each lies in the middle between two decimals of its length that both read back.
+        let text = "[2153656602300395.2,-956591356476467.2,13411284283956.812,-163451991925498.62,9007199254740990.0]";
+        assert_eq!(canonical(&format!("{{\"a\":{text}}}")), format!("{{\"a\":{text}}}"));
     }
 }

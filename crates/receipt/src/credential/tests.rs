@@ -256,12 +256,8 @@ fn records_of_real_gates_pass() {
     let cases = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cases");
     if !cases.is_dir() {
         // Not eprintln!: the harness keeps that to itself, and a skipped check has to be seen.
-        writeln!(
-            std::io::stderr(),
-            "SKIPPED: records of real gates: no folder {} beside this checkout",
-            cases.display()
-        )
-        .unwrap();
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "SKIPPED: records of real gates: no folder {} beside this checkout", cases.display()).unwrap();
         return;
     }
     let mut searched = 0;
