@@ -6,7 +6,7 @@
 //!
 //! [[witness]]
 //! vkey = "witness.example+…"
-//! url = "http://127.0.0.1:8081"
+//! url = "http://127.0.0.1:7380"
 //! ```
 
 use crate::quorum::{Quorum, QuorumError};
@@ -15,6 +15,7 @@ use note::{KeyKind, Policy, PolicyError, VerifierKey};
 use serde::{Deserialize, Serialize};
 use service::Limits;
 use service::config::{ConfigError, Flags, Loaded};
+use service::limits::LimitError;
 use service::logs::LogFormat;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -135,6 +136,9 @@ pub enum SetupError {
         /// What it must be.
         wanted: &'static str,
     },
+    /// A limit outside what makes sense.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// A witness's key is none.
     #[error(
         "the vkey of [[witness]] number {number} cannot be used: {reason}; write the line that `counterfoil-witness init` printed"
@@ -203,6 +207,7 @@ pub fn load(file: &Path, flags: Flags) -> Result<Loaded<LogConfig>, SetupError> 
 
 impl LogConfig {
     fn check(&self) -> Result<(), SetupError> {
+        self.limits.check()?;
         let rows = [
             ("head_interval_ms", self.head_interval_ms, 10, 60_000, "between 10 and 60000"),
             ("cosigned_wait_ms", self.cosigned_wait_ms, 1, 300_000, "between 1 and 300000"),
@@ -302,7 +307,7 @@ pub fn initial_text(listen: &str) -> String {
          # One section for each witness:\n\
          # [[witness]]\n\
          # vkey = \"witness.example+…\"\n\
-         # url = \"http://127.0.0.1:8081\"\n"
+         # url = \"http://127.0.0.1:7380\"\n"
     )
 }
 

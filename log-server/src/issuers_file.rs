@@ -54,6 +54,22 @@ pub enum IssuersError {
         /// What is wrong.
         reason: String,
     },
+    /// What is to be added is the log's own key, or a key of its name.
+    #[error(
+        "{0} is this log's own key or name, not an issuer's; give the vkey of a gate, as `counterfoil keygen --kind issuer` prints it"
+    )]
+    OwnKey(String),
+    /// A line is the log's own key, or a key of its name.
+    #[error(
+        "line {line} of the issuers file holds this log's own key or name, {name}; a gate has a key and a name of its own: take the line \
+         out, and put in the vkey that `counterfoil keygen --kind issuer` prints at the gate"
+    )]
+    OwnLine {
+        /// Counted from 1.
+        line: usize,
+        /// The name in it.
+        name: String,
+    },
     /// One name with two keys, or one key twice.
     #[error(
         "line {line} of the issuers file names {name} again (first in line {first}); an issuer has one registered key, and changes it by a rotate receipt"
@@ -68,23 +84,23 @@ pub enum IssuersError {
     },
 }
 
-/// Reads the issuers file.
+/// Reads the issuers file of the log with key `own`; without it, whether a line is the log's own is not checked.
 ///
 /// # Errors
 /// [`IssuersError`].
-pub fn read(path: &Path) -> Result<Vec<VerifierKey>, IssuersError> {
+pub fn read(path: &Path, own: Option<&VerifierKey>) -> Result<Vec<VerifierKey>, IssuersError> {
     let system = |source| IssuersError::System { action: "read", path: path.to_owned(), source };
     if std::fs::metadata(path).map_err(system)?.len() > MAX_FILE_BYTES {
         return Err(IssuersError::TooLarge { path: path.to_owned() });
     }
-    parse(&std::fs::read_to_string(path).map_err(system)?)
+    parse(&std::fs::read_to_string(path).map_err(system)?, own)
 }
 
-/// Parses the text of an issuers file.
+/// Parses the text of an issuers file, of the log with key `own`.
 ///
 /// # Errors
 /// [`IssuersError`].
-pub fn parse(text: &str) -> Result<Vec<VerifierKey>, IssuersError> {
+pub fn parse(text: &str, own: Option<&VerifierKey>) -> Result<Vec<VerifierKey>, IssuersError> {
     let mut keys = Vec::new();
     let mut lines_by_name = HashMap::new();
     for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
@@ -92,6 +108,9 @@ pub fn parse(text: &str) -> Result<Vec<VerifierKey>, IssuersError> {
             continue;
         }
         let key = parse_key(line).map_err(|reason| IssuersError::Line { line: number, reason })?;
+        if is_own(&key, own) {
+            return Err(IssuersError::OwnLine { line: number, name: key.name().to_string() });
+        }
         if let Some(first) = lines_by_name.insert(key.name().clone(), number) {
             return Err(IssuersError::Twice { line: number, first, name: key.name().to_string() });
         }
@@ -100,15 +119,18 @@ pub fn parse(text: &str) -> Result<Vec<VerifierKey>, IssuersError> {
     Ok(keys)
 }
 
-/// Adds `vkey` at the end of the file; answers the key, and false if it was there already. The new content takes the old one's place in
+/// Adds `vkey` at the end of the file of the log with key `own`; answers the key, and false if it was there already. The new content takes the old one's place in
 /// one step, so a log that reloads meanwhile reads either.
 ///
 /// # Errors
 /// [`IssuersError`]; the file is as it was.
-pub fn add(path: &Path, vkey: &str) -> Result<(VerifierKey, bool), IssuersError> {
+pub fn add(path: &Path, vkey: &str, own: Option<&VerifierKey>) -> Result<(VerifierKey, bool), IssuersError> {
     let system = |source| IssuersError::System { action: "write", path: path.to_owned(), source };
     let key = parse_key(vkey).map_err(|reason| IssuersError::NotAKey { reason })?;
-    if read(path)?.contains(&key) {
+    if is_own(&key, own) {
+        return Err(IssuersError::OwnKey(key.name().to_string()));
+    }
+    if read(path, own)?.contains(&key) {
         return Ok((key, false));
     }
     let mut text = std::fs::read_to_string(path).map_err(system)?;
@@ -117,7 +139,7 @@ pub fn add(path: &Path, vkey: &str) -> Result<(VerifierKey, bool), IssuersError>
     }
     text.push_str(&format!("{key}\n"));
     // Also finds a second key under one name, before anything is written.
-    parse(&text)?;
+    parse(&text, own)?;
     let beside = path.with_extension("new");
     let write = || {
         let mut file = std::fs::File::create(&beside)?;
@@ -127,6 +149,12 @@ pub fn add(path: &Path, vkey: &str) -> Result<(VerifierKey, bool), IssuersError>
     };
     write().map_err(system)?;
     Ok((key, true))
+}
+
+/// Whether `key` is the log's, under whatever name, or another key under the log's name: either would make one signer's words
+/// look like another's.
+fn is_own(key: &VerifierKey, own: Option<&VerifierKey>) -> bool {
+    own.is_some_and(|own| key.name() == own.name() || key.public_key_bytes() == own.public_key_bytes())
 }
 
 fn parse_key(text: &str) -> Result<VerifierKey, String> {
@@ -151,8 +179,8 @@ mod tests {
     #[test]
     fn comments_and_blank_lines_are_skipped() {
         let (a, b) = (vkey("gate/a", 1, KeyKind::Ed25519), vkey("gate/b", 2, KeyKind::Ed25519));
-        assert_eq!(parse(&format!("{HEADER}\n{a}\n  \n# more\n{b}")).unwrap(), [a, b]);
-        assert!(parse(HEADER).unwrap().is_empty());
+        assert_eq!(parse(&format!("{HEADER}\n{a}\n  \n# more\n{b}"), None).unwrap(), [a, b]);
+        assert!(parse(HEADER, None).unwrap().is_empty());
     }
 
     #[test]
@@ -161,14 +189,14 @@ mod tests {
         for text in
             ["\nnot a key".to_owned(), format!("\n{witness}"), format!("\n{} trailing", vkey("a", 1, KeyKind::Ed25519))]
         {
-            assert!(matches!(parse(&text), Err(IssuersError::Line { line: 2, .. })), "{text}");
+            assert!(matches!(parse(&text, None), Err(IssuersError::Line { line: 2, .. })), "{text}");
         }
     }
 
     #[test]
     fn a_name_stands_once() {
         let text = format!("{}\n{}\n", vkey("a", 1, KeyKind::Ed25519), vkey("a", 2, KeyKind::Ed25519));
-        assert!(matches!(parse(&text), Err(IssuersError::Twice { line: 2, first: 1, .. })));
+        assert!(matches!(parse(&text, None), Err(IssuersError::Twice { line: 2, first: 1, .. })));
     }
 
     #[test]
@@ -177,11 +205,28 @@ mod tests {
         let path = dir.path().join("issuers");
         std::fs::write(&path, "# mine").unwrap();
         let (a, again) = (vkey("a", 1, KeyKind::Ed25519), vkey("a", 2, KeyKind::Ed25519));
-        assert!(add(&path, &a.to_string()).unwrap().1);
-        assert!(!add(&path, &a.to_string()).unwrap().1);
+        assert!(add(&path, &a.to_string(), None).unwrap().1);
+        assert!(!add(&path, &a.to_string(), None).unwrap().1);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# mine\n{a}\n"));
-        assert!(add(&path, &again.to_string()).is_err());
-        assert!(add(&path, "nonsense").is_err());
-        assert_eq!(read(&path).unwrap(), [a]);
+        assert!(add(&path, &again.to_string(), None).is_err());
+        assert!(add(&path, "nonsense", None).is_err());
+        assert_eq!(read(&path, None).unwrap(), [a]);
+    }
+
+    #[test]
+    fn the_logs_own_key_and_name_are_nobodys_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issuers");
+        std::fs::write(&path, "").unwrap();
+        let log = vkey("log", 1, KeyKind::Ed25519);
+        for taken in [log.clone(), vkey("gate", 1, KeyKind::Ed25519), vkey("log", 2, KeyKind::Ed25519)] {
+            let refused = add(&path, &taken.to_string(), Some(&log)).unwrap_err();
+            assert!(matches!(refused, IssuersError::OwnKey(_)), "{refused}");
+            assert!(refused.to_string().contains("counterfoil keygen --kind issuer"), "{refused}");
+            let listed = parse(&format!("# gates\n{taken}\n"), Some(&log));
+            assert!(matches!(listed, Err(IssuersError::OwnLine { line: 2, .. })), "{taken}");
+        }
+        assert!(read(&path, Some(&log)).unwrap().is_empty());
+        assert!(add(&path, &vkey("gate", 2, KeyKind::Ed25519).to_string(), Some(&log)).unwrap().1);
     }
 }

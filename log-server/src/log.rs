@@ -44,6 +44,8 @@ pub struct Log {
     pub batch_bytes: ByteBudget,
     /// For what large answers hold.
     pub answer_bytes: ByteBudget,
+    /// For pages of evidence on their way into memory.
+    pub evidence_reads: Semaphore,
     reads: Semaphore,
     batches: Semaphore,
 }
@@ -83,6 +85,7 @@ impl Log {
             pool,
             batch_bytes: ByteBudget::new(HELD_BYTES),
             answer_bytes: ByteBudget::new(HELD_BYTES),
+            evidence_reads: Semaphore::new(1),
             reads: Semaphore::new(READS_AT_ONCE),
             batches: Semaphore::new(BATCHES_AT_ONCE),
         }
@@ -137,10 +140,25 @@ impl Log {
     async fn commit(&self, receipts: Vec<Vetted>) -> Result<Vec<Outcome>, NotTaken> {
         let (reply, outcomes) = oneshot::channel();
         match self.queue.try_send(Command::Submit(Submission { receipts, reply })) {
-            Ok(()) => outcomes.await.map_err(|_| NotTaken::Stopping),
+            Ok(()) => match outcomes.await {
+                Ok(outcomes) => Ok(outcomes),
+                Err(_) => {
+                    self.seen_to_end().await;
+                    Err(NotTaken::Stopping)
+                }
+            },
             Err(TrySendError::Full(_)) => Err(NotTaken::Overloaded),
             Err(TrySendError::Disconnected(_)) => Err(NotTaken::Stopping),
         }
+    }
+
+    /// A committer that fails drops its replies a moment before it has ended. Who is told that the log stops must not
+    /// then find that `/readyz` still says otherwise.
+    async fn seen_to_end(&self) {
+        let mut committing = self.committing.clone();
+        let ended = committing.wait_for(|committing| !committing);
+        // Its end is a few instructions away; the bound is for what nobody thought of.
+        let _ended_or_late = tokio::time::timeout(Duration::from_secs(1), ended).await;
     }
 }
 

@@ -9,17 +9,11 @@ mod write_side;
 use crate::ledger::StoreFault;
 use crate::log::Log;
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Request;
 use axum::routing::{get, post};
-use bytes::Bytes;
 use http::StatusCode;
-use service::budget::{CountedBody, Taken};
 use service::{Problem, compression, metrics, problem};
 use std::sync::Arc;
-
-/// Bytes of an answer that are not worth counting: with one on every connection, 256 MiB.
-const SMALL: usize = 256 * 1024;
 
 /// All routes of the log.
 pub fn router(log: Arc<Log>) -> Router {
@@ -60,20 +54,6 @@ async fn reading<T: Send + 'static>(
         Some(Ok(read)) => Ok(read),
         Some(Err(fault)) => Err(store_failed(&fault)),
         None => Err(store_failed(&"a read ended unexpectedly")),
-    }
-}
-
-/// An answer that may be large: counted while the peer reads it, so that many slow readers of large bundles cannot fill
-/// the memory.
-fn counted(log: &Log, bytes: Bytes) -> Result<Body, Problem> {
-    if bytes.len() <= SMALL {
-        return Ok(Body::from(bytes));
-    }
-    let mut taken = Taken::default();
-    if log.answer_bytes.take(&mut taken, bytes.len()) {
-        Ok(Body::new(CountedBody::new(bytes, taken)))
-    } else {
-        Err(problem::overloaded("too many large answers are being read; ask again in a second"))
     }
 }
 

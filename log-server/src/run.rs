@@ -107,7 +107,7 @@ pub async fn run<L: Ledger>(
         forks,
         config.linger(),
     );
-    committer.list(&issuers_file::read(&issuers)?)??;
+    committer.list(&issuers_file::read(&issuers, Some(&key))?)??;
     publication.signed(&head);
 
     let (queue, commands) = mpsc::sync_channel(config.queue);
@@ -133,7 +133,7 @@ pub async fn run<L: Ledger>(
     }
     let ticking = Arc::clone(&publication);
     beside.spawn(async move { ticking.run_ticker().await });
-    beside.spawn(follow_issuers(issuers, queue.clone(), reload));
+    beside.spawn(follow_issuers(issuers, key.clone(), queue.clone(), reload));
 
     let pool = VettingPool::new().map_err(|error| system(&error))?;
     let parts = Parts {
@@ -200,9 +200,9 @@ fn recall_forks(shelf: &dyn Shelf) -> Result<ForkLog, StoreFault> {
 }
 
 /// Takes over the issuers file whenever `reload` changes. A file that cannot be used changes nothing.
-async fn follow_issuers(path: PathBuf, queue: SyncSender<Command>, mut reload: watch::Receiver<u64>) {
+async fn follow_issuers(path: PathBuf, own: VerifierKey, queue: SyncSender<Command>, mut reload: watch::Receiver<u64>) {
     while reload.changed().await.is_ok() {
-        let keys = match issuers_file::read(&path) {
+        let keys = match issuers_file::read(&path, Some(&own)) {
             Ok(keys) => keys,
             Err(error) => {
                 tracing::error!(%error, "the issuers file was not taken over; the list is as it was");

@@ -37,14 +37,19 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Mirror a log and its witnesses, from the addresses in the policy, into a bundle. Safe to kill and rerun.
+    #[command(after_help = "Example: counterfoil-verify fetch --policy policy --out bundle")]
     Fetch(Fetch),
     /// Judge a bundle: a directory, or the same as one .tar.zst.
+    #[command(after_help = "Example: counterfoil-verify audit --policy policy --issuers issuers bundle")]
     Audit(Audit),
     /// Check one receipt by its proof.
+    #[command(after_help = "Example: counterfoil-verify proof --policy policy --issuers issuers r.tlog-proof r.entry")]
     Proof(Proof),
     /// Check one evidence document and say who is shown to have done what.
+    #[command(after_help = "Example: counterfoil-verify evidence --issuers issuers fork.json")]
     Evidence(Evidence),
     /// Say what a policy tolerates: how many must agree, how many must lie for a split view.
+    #[command(after_help = "Example: counterfoil-verify policy policy")]
     Policy(Policy),
 }
 

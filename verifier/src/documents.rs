@@ -4,6 +4,7 @@ use crate::arguments;
 use crate::ascii_json;
 use crate::failure::{Failure, failed, read_file, read_issuers, read_policy, unreadable};
 use crate::wrap::hanging;
+use audit::amount::amount;
 use audit::quote::plain;
 use audit::{EvidenceError, check_evidence};
 use note::{Member, VerifierKey};
@@ -70,12 +71,22 @@ pub(crate) fn run_policy(arguments: &arguments::Policy) -> Result<ExitStatus, Fa
         Some(quorum) => {
             lines.push(hanging(
                 "quorum      ",
-                &plain(&format!("{quorum}; {} of {listed} listed witnesses can count towards it", tolerance.witnesses)),
+                &plain(&format!(
+                    "{quorum}; {} of {} can count towards it",
+                    tolerance.witnesses,
+                    amount(listed as u64, "listed witness", "listed witnesses")
+                )),
             ));
-            lines.push(hanging("agree       ", &format!("at least {} witnesses must cosign", tolerance.min_quorum)));
+            lines.push(hanging(
+                "agree       ",
+                &format!("at least {} must cosign", amount(tolerance.min_quorum as u64, "witness", "witnesses")),
+            ));
             let split = match tolerance.liars_for_split_view {
                 0 => String::from("none: a log can show two histories, each with a quorum, without any witness lying"),
-                liars => format!("a log can show two histories, each with a quorum, only if {liars} witnesses lie"),
+                liars => format!(
+                    "a log can show two histories, each with a quorum, only if {}",
+                    amount(liars as u64, "witness lies", "witnesses lie")
+                ),
             };
             lines.push(hanging("split view  ", &split));
             lines.push(hanging(

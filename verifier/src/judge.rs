@@ -53,10 +53,17 @@ pub(crate) fn run(arguments: &Audit) -> Result<ExitStatus, Failure> {
 fn open(path: &Path) -> Result<Box<dyn BundleSource>, Failure> {
     // A path within the bundle may hold line breaks.
     let cannot = |error: ReadError| unreadable(one_line(&error.to_string()));
-    match path.is_dir() {
-        true => Ok(Box::new(DirBundle::open(path).map_err(cannot)?)),
-        false => Ok(Box::new(ArchiveBundle::open(path).map_err(cannot)?)),
+    let bundle: Box<dyn BundleSource> = match path.is_dir() {
+        true => Box::new(DirBundle::open(path).map_err(cannot)?),
+        false => Box::new(ArchiveBundle::open(path).map_err(cannot)?),
+    };
+    if !bundle.list().iter().any(|file| file.starts_with("log/")) {
+        return Err(unreadable(format!(
+            "{} is no bundle: there is no log/ in it; give the directory that fetch wrote with --out",
+            path.display()
+        )));
     }
+    Ok(bundle)
 }
 
 fn show(verdict: &Verdict, json: bool) -> Result<(), Failure> {

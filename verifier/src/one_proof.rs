@@ -5,6 +5,7 @@ use crate::documents::print;
 use crate::failure::{Failure, failed, read_file, read_issuers, read_policy, unreadable};
 use crate::wrap::hanging;
 use audit::AuditedIssuer;
+use audit::amount::amount;
 use audit::quote::{plain, quoted};
 use audit::time::{show_time, show_time_s};
 use note::{MAX_PROOF_LEN, Policy, ProofRefusal, TlogProof, VerifiedProof};
@@ -47,10 +48,10 @@ pub(crate) fn run(arguments: &arguments::Proof) -> Result<ExitStatus, Failure> {
     let mut lines = hanging(
         "",
         &format!(
-            "The log {} held this entry at index {} when it had {} entries.",
+            "The log {} held this entry at index {} when it had {}.",
             plain(head.origin.as_str()),
             proof.index,
-            head.size
+            amount(head.size.0, "entry", "entries")
         ),
     );
     lines.extend(hanging("receipt    ", &leaf.to_hex()));

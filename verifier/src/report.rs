@@ -5,6 +5,7 @@
 
 use crate::wrap::hanging;
 use anstyle::{AnsiColor, Style};
+use audit::amount::amount;
 use audit::quote::plain;
 use audit::time::{show_time, show_time_s};
 use audit::{Check, Finding, Severity, Status, Verdict};
@@ -15,6 +16,9 @@ use std::io::{self, Write};
 const SHOWN_FAILURES: usize = 5;
 /// The same for notices, which all say much the same.
 const SHOWN_NOTICES: usize = 1;
+
+/// In front of a check that had nothing to check and did not need to.
+const NOTHING: &str = "-";
 
 /// Writes the report. Colours are written as terminal escapes; an `anstream` takes them out where nobody sees them.
 ///
@@ -38,11 +42,15 @@ pub fn write_report(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
         }
         write_check(check, out)?;
     }
+    if verdict.checks.iter().any(|check| mark_of(check) == NOTHING) {
+        writeln!(out, "\n{NOTHING} means: nothing of this kind, and not required")?;
+    }
     if !verdict.evidence.is_empty() {
-        let count = verdict.evidence.len();
+        let count = verdict.evidence.len() as u64;
+        let made = amount(count, "evidence document was made; write it", "evidence documents were made; write them");
         writeln!(out)?;
         let text = format!(
-            "{count} evidence documents were made; write them with --report json=FILE (member \"evidence\") and check each with: counterfoil-verify evidence"
+            "{made} with --report json=FILE (member \"evidence\") and check each with: counterfoil-verify evidence"
         );
         write_lines(out, &hanging("", &text))?;
     }
@@ -61,8 +69,9 @@ fn write_coverage(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     line(
         "head",
         format!(
-            "{head}; {} heads in the log's list; largest size known {}",
-            coverage.heads, coverage.largest_known_size
+            "{head}; {} in the log's list; largest size known {}",
+            amount(coverage.heads, "head", "heads"),
+            coverage.largest_known_size
         ),
     )?;
     if let (Some([from, to]), Some([first, last])) = (coverage.cosigned_sizes, coverage.cosigned_at_s) {
@@ -82,8 +91,11 @@ fn write_coverage(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     line(
         "policy",
         format!(
-            "{} witnesses count, at least {} must agree; a split view needs {} dishonest ones; any {} may be silent",
-            tolerance.witnesses, tolerance.min_quorum, tolerance.liars_for_split_view, tolerance.max_silent
+            "{}, at least {} must agree; a split view needs {} dishonest; any {} may be silent",
+            amount(tolerance.witnesses as u64, "witness counts", "witnesses count"),
+            tolerance.min_quorum,
+            tolerance.liars_for_split_view,
+            tolerance.max_silent
         ),
     )?;
     if !coverage.ignored.is_empty() {
@@ -93,9 +105,8 @@ fn write_coverage(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_check(check: &Check, out: &mut dyn Write) -> io::Result<()> {
-    let required = check.required || check.status != Status::NotChecked;
-    let word = if required { word_of(check.status) } else { "-" };
-    let style = if required { style_of(check.status) } else { Style::new() };
+    let word = mark_of(check);
+    let style = if word == NOTHING { Style::new() } else { style_of(check.status) };
     // The escapes of a style have no width, so that the name is wrapped apart from the word in front of it.
     let name = hanging("              ", &plain(&check.name)).join("\n");
     writeln!(out, "  {style}{word:<12}{style:#}{}", name.trim_start())?;
@@ -149,6 +160,14 @@ fn show_receipt(receipt: &audit::ReceiptRef) -> String {
     };
     let id = receipt.id.to_hex();
     format!("{index}{of}, {}", id.get(..16).unwrap_or(&id))
+}
+
+/// The word in front of a check.
+fn mark_of(check: &Check) -> &'static str {
+    match check.required || check.status != Status::NotChecked {
+        true => word_of(check.status),
+        false => NOTHING,
+    }
 }
 
 fn word_of(status: Status) -> &'static str {

@@ -315,6 +315,29 @@ fn what_a_log_should_not_serve_is_kept_and_said() {
 }
 
 #[test]
+fn a_good_copy_is_not_replaced_by_what_a_tampered_log_serves_later() {
+    let served = Served::new(world_of(300));
+    assert_eq!(served.fetch().0, 0);
+    let pages = ["log/tile/entries/001.p/45", "log/tile/0/001.p/45", "log/heads/000.p/2"];
+    let good = pages.map(|page| fs::read(served.path("bundle").join(page)).unwrap());
+    served.change(|stage| {
+        for (page, good) in pages.iter().zip(&good) {
+            let mut bytes = good.clone();
+            *bytes.last_mut().unwrap() ^= 1;
+            stage.instead.insert((*page).to_owned(), bytes);
+        }
+    });
+    let (code, text) = served.fetch();
+    assert_eq!(code, 1, "{text}");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (page, good) in pages.iter().zip(&good) {
+        assert!(text.contains(&format!("{page}: the log now serves other bytes")), "{page}: {text}");
+        assert!(fs::read(served.path("bundle").join(page)).unwrap() == *good, "{page} was replaced");
+    }
+    assert_eq!(served.audit().0, 0, "{}", served.audit().1);
+}
+
+#[test]
 fn a_log_that_leaves_its_newest_heads_out_is_said() {
     let mut world = world_of(30);
     let mut old = world.clone();

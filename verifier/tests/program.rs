@@ -104,6 +104,16 @@ fn exit_codes_of_audit_are_the_contract() {
 }
 
 #[test]
+fn a_directory_that_is_no_bundle_is_refused_in_one_line() {
+    let world = honest();
+    let desk = Desk::new(&world, &world.bundle());
+    fs::rename(desk.path("bundle/log"), desk.path("bundle/elsewhere")).unwrap();
+    let refused = desk.audit(&[]);
+    assert_eq!((refused.code, refused.out.as_str(), refused.err.lines().count()), (65, "", 1), "{}", refused.err);
+    assert!(refused.err.contains("is no bundle"), "{}", refused.err);
+}
+
+#[test]
 fn wrong_usage_is_64_and_unreadable_input_65() {
     let world = honest();
     let desk = Desk::new(&world, &world.bundle());
@@ -338,7 +348,7 @@ fn evidence_stands_by_itself_or_shows_nothing() {
     let desk = Desk::new(&world, &world.bundle());
     let report = desk.text("report.json");
     let audited = desk.audit(&["--report", &format!("json={report}")]);
-    assert!(audited.out.contains("1 evidence documents were made"), "{}", audited.out);
+    assert!(audited.out.contains("1 evidence document was made"), "{}", audited.out);
     let value: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
     let file = desk.text("fork.json");
     let check = |document: &str| {
@@ -366,7 +376,7 @@ fn a_policys_tolerance_is_told() {
     assert_eq!(told.code, 0);
     told.out = told.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        told.out.contains("at least 2 witnesses must cosign") && told.out.contains("only if 1 witnesses lie"),
+        told.out.contains("at least 2 witnesses must cosign") && told.out.contains("only if 1 witness lies"),
         "{}",
         told.out
     );

@@ -20,10 +20,13 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make a witness: its keys, a configuration to fill in, an empty journal. Prints the witness's vkey.
+    #[command(after_help = "Example: counterfoil-witness init --dir ./w1 --name witness.example/w1")]
     Init(Init),
     /// Watch the configured logs and answer over HTTP until SIGTERM.
+    #[command(after_help = "Example: counterfoil-witness serve --config ./w1/config.toml")]
     Serve(Serve),
     /// Ask a witness how each of its logs is. Exits 1 if any has forked or cannot be cosigned.
+    #[command(after_help = "Example: counterfoil-witness status --url http://127.0.0.1:7380")]
     Status(Status),
 }
 

@@ -38,6 +38,7 @@ use service::output::{Output, complain};
 use service::{ExitStatus, arguments as command_line};
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -85,8 +86,22 @@ fn run_init(init: &arguments::Init) -> Result<ExitStatus, Failure> {
         initialise::InitError::Name(_) => usage(error),
         _ => failed(error),
     })?;
-    Output::new(init.json).print(&made, |out| writeln!(out, "{}", made.vkey));
+    Output::new(init.json).print(&made, |out| print_next_steps(out, &made));
     Ok(ExitStatus::Ok)
+}
+
+/// The vkey alone in the first line, so that a script need not look for it.
+fn print_next_steps(out: &mut dyn Write, made: &initialise::NewWitness) -> std::io::Result<()> {
+    let config = made.config.display();
+    writeln!(out, "{}", made.vkey)?;
+    writeln!(out)?;
+    writeln!(out, "The line above is the witness's verification key: give it to logs, gates and auditors. Next:")?;
+    writeln!(out, "  edit {config}    add a [[log]] section for each log to watch: its vkey and its address")?;
+    writeln!(out, "  counterfoil-witness serve --config {config}")?;
+    writeln!(
+        out,
+        "  give the log's operator this witness's vkey and address, for a [[witness]] section of the log's own"
+    )
 }
 
 fn run_serve(serve: &arguments::Serve) -> Result<ExitStatus, Failure> {
@@ -118,6 +133,9 @@ fn run_serve(serve: &arguments::Serve) -> Result<ExitStatus, Failure> {
         })?;
         let address = listener.local_addr().map_err(failed)?;
         tracing::info!(%address, logs = settings.values.log.len(), "watching");
+        if settings.values.log.is_empty() {
+            tracing::warn!("no [[log]] is configured: nothing is watched");
+        }
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         tokio::spawn(async move {

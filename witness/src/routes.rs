@@ -18,29 +18,50 @@ use crate::journal::line::Outcome;
 use crate::keeper::Answer;
 use crate::view::WitnessStatus;
 use crate::watch::{NudgeRefusal, Post};
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use merkle::ResourcePath;
 use note::VerifierKey;
-use service::{Problem, problem};
+use service::budget::ByteBudget;
+use service::{Problem, compression, problem};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tower_http::compression::CompressionLayer;
+use tokio::sync::Semaphore;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const OCTETS: &str = "application/octet-stream";
 const NDJSON: &str = "application/x-ndjson";
+const JSON: &str = "application/json";
 
 /// Heads and status move; whoever asks wants the newest.
 const NEVER_STORED: &str = "no-store";
 
 /// Tiles and pages never change under their path (tlog-tiles).
 const STORED_FOR_A_YEAR: &str = "public, max-age=31536000, immutable";
+
+/// Bytes of large answers held at once: sixteen of the largest bundles of a journal.
+const HELD_BYTES: u32 = 256 * 1024 * 1024;
+
+/// Reads of the journal under way at once. Each may bring 16 MiB into memory before anybody has counted it.
+const READS_AT_ONCE: usize = 16;
+
+/// How much all peers together may hold.
+#[derive(Debug)]
+pub struct Shares {
+    answers: ByteBudget,
+    reads: Semaphore,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self { answers: ByteBudget::new(HELD_BYTES), reads: Semaphore::new(READS_AT_ONCE) }
+    }
+}
 
 /// What the routes answer from.
 #[derive(Debug)]
@@ -57,11 +78,13 @@ pub struct Desk {
     pub by_hash: HashMap<String, usize>,
     /// For `/status`.
     pub clock: Clock,
+    /// What answers may take.
+    pub shares: Shares,
 }
 
 /// All routes.
 pub fn router(desk: Arc<Desk>) -> Router {
-    let journal = Router::new().route("/journal/{*path}", get(journal)).layer(CompressionLayer::new());
+    let journal = compression::compressed(Router::new().route("/journal/{*path}", get(journal)));
     let router = Router::new()
         .route("/{log}/checkpoint", get(checkpoint))
         .route("/nudge/{log}", post(nudge))
@@ -120,12 +143,14 @@ async fn nudge(
 
 async fn journal(State(desk): State<Arc<Desk>>, Path(path): Path<String>) -> Result<Response, Problem> {
     let path = ResourcePath::parse(&path).ok_or_else(|| problem::not_found("this is no path of a tiled log"))?;
+    // Never closed. Held until the answer is counted.
+    let _place = desk.shares.reads.acquire().await;
     let reader = desk.journal.clone();
     // Reading a page is a system call that may wait for the disk.
     let read = tokio::task::spawn_blocking(move || reader.resource(&path)).await;
     match read {
         Ok(Ok(Some(bytes))) if path == ResourcePath::Checkpoint => Ok(answer(TEXT, NEVER_STORED, bytes)),
-        Ok(Ok(Some(bytes))) => Ok(answer(OCTETS, STORED_FOR_A_YEAR, bytes)),
+        Ok(Ok(Some(bytes))) => Ok(answer(OCTETS, STORED_FOR_A_YEAR, desk.shares.answers.body(bytes)?)),
         Ok(Ok(None)) => {
             Err(problem::not_found("the journal has nothing of this path; its size is in /journal/checkpoint"))
         }
@@ -137,10 +162,10 @@ async fn evidence(State(desk): State<Arc<Desk>>, Path(page): Path<String>) -> Re
     let page =
         merkle::decimal::parse_u64(&page).ok_or_else(|| problem::not_found("pages of evidence are numbered from 0"))?;
     let lines = desk.evidence.page(page).ok_or_else(|| problem::not_found("there is no evidence of this number"))?;
-    Ok(answer(NDJSON, NEVER_STORED, lines))
+    Ok(answer(NDJSON, NEVER_STORED, desk.shares.answers.body(lines)?))
 }
 
-async fn status(State(desk): State<Arc<Desk>>) -> Response {
+async fn status(State(desk): State<Arc<Desk>>) -> Result<Response, Problem> {
     let status = WitnessStatus {
         witness: desk.witness.name().to_string(),
         vkey: desk.witness.to_string(),
@@ -149,7 +174,8 @@ async fn status(State(desk): State<Arc<Desk>>) -> Response {
         time: desk.clock.now_ms(),
         logs: desk.logs.iter().map(|log| log.view().status.clone()).collect(),
     };
-    ([(header::CACHE_CONTROL, NEVER_STORED)], Json(status)).into_response()
+    let json = serde_json::to_vec(&status).map_err(|_| unreadable())?;
+    Ok(answer(JSON, NEVER_STORED, desk.shares.answers.body(json.into())?))
 }
 
 impl Desk {
@@ -192,10 +218,10 @@ fn unreadable() -> Problem {
     )
 }
 
-fn answer(content_type: &'static str, cached: &'static str, body: Bytes) -> Response {
+fn answer(content_type: &'static str, cached: &'static str, body: impl Into<Body>) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
         (header::CACHE_CONTROL, HeaderValue::from_static(cached)),
     ];
-    (headers, body).into_response()
+    (headers, body.into()).into_response()
 }

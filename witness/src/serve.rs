@@ -7,7 +7,7 @@ use crate::evidence::Evidence;
 use crate::initialise::JOURNAL;
 use crate::journal::book::{Journal, journal_name};
 use crate::keeper::{Broken, Keeper, Shared};
-use crate::routes::{Desk, router};
+use crate::routes::{Desk, Shares, router};
 use crate::settings::{Settings, SettingsError};
 use crate::watch::Watch;
 use client::witness::origin_hash;
@@ -66,6 +66,7 @@ impl Witness {
     /// # Errors
     /// [`StartError`].
     pub fn open(settings: &Loaded<Settings>, clock: Clock) -> Result<Witness, StartError> {
+        settings.values.limits.check().map_err(SettingsError::from)?;
         let (pace, logs) = (settings.values.pace()?, settings.values.watched_logs()?);
         let key = read_signing_key(&settings.resolve(&settings.values.witness_key), KeyKind::CosignatureV1)?;
         let journal_key = read_signing_key(&settings.resolve(&settings.values.journal_key), KeyKind::Ed25519)?;
@@ -90,7 +91,8 @@ impl Witness {
             watches.push(Watch::new(keeper, client, clock.clone(), pace, fetch_deadline));
         }
         let logs = watches.iter().map(Watch::post).collect();
-        let desk = Desk { witness, journal: journal.reader(), evidence, logs, by_hash, clock };
+        let desk =
+            Desk { witness, journal: journal.reader(), evidence, logs, by_hash, clock, shares: Shares::default() };
         Ok(Witness { desk: Arc::new(desk), watches, limits: settings.values.limits })
     }
 

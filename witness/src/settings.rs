@@ -17,6 +17,7 @@ use client::{AddressError, BaseUrl};
 use note::{KeyKind, Origin, VerifierKey};
 use serde::Deserialize;
 use service::Limits;
+use service::limits::LimitError;
 use service::logs::LogFormat;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -113,6 +114,9 @@ pub enum SettingsError {
     /// A time that is too short.
     #[error("{0} is below {MIN_INTERVAL_MS} milliseconds; raise it")]
     TooOften(&'static str),
+    /// A limit outside what makes sense.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
 }
 
 impl Default for Settings {

@@ -31,6 +31,20 @@ fn init_makes_private_keys_and_a_configuration_that_loads_and_never_overwrites()
 }
 
 #[test]
+fn init_prints_the_vkey_alone_in_its_first_line_and_then_the_next_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new(env!("CARGO_BIN_EXE_counterfoil-witness"))
+        .args(["init", "--dir", "w", "--name", "witness.example/w1"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(made.stdout).unwrap();
+    let first: note::VerifierKey = text.lines().next().unwrap().parse().unwrap();
+    assert_eq!(first.name().as_str(), "witness.example/w1");
+    assert!(text.contains("Next:") && text.contains("counterfoil-witness serve --config w/config.toml"), "{text}");
+}
+
+#[test]
 fn an_init_that_was_killed_leaves_nothing_in_the_way() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("w.unfinished/state")).unwrap();

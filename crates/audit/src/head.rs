@@ -4,6 +4,7 @@
 //! authenticates them; below it, a signed head with another root is a fork of the log. Above it they prove nothing:
 //! a head there that they do not reproduce may be right and the entries cut.
 
+use crate::amount::amount;
 use crate::bundle::{BundleSource, MAX_TILE_BYTES, ReadError, read_part};
 use crate::heads::{Heads, KnownHead, ListedHead};
 use crate::time::{show_duration, show_time, show_time_s};
@@ -208,10 +209,10 @@ pub(crate) fn judge_tree(facts: &HeadFacts<'_>, authenticated: u64, target: u64)
     }
     [
         root.finish(format!(
-            "entries 0 to {} recomputed; signed heads vouch for the first {authenticated}",
-            replayed.entries
+            "{} recomputed; signed heads vouch for the first {authenticated}",
+            amount(replayed.entries, "entry", "entries")
         )),
-        tiles.finish(format!("{} tiles compared with the recomputed tree", tally.compared)),
+        tiles.finish(format!("{} compared with the recomputed tree", amount(tally.compared, "tile", "tiles"))),
     ]
 }
 
@@ -308,8 +309,10 @@ pub(crate) fn judge_listed(
             ]
         });
     }
-    Ok(check
-        .finish(format!("{} heads in the log's list, {on_tree} of them on the recomputed tree", heads.listed.len())))
+    Ok(check.finish(format!(
+        "{} in the log's list, {on_tree} on the recomputed tree",
+        amount(heads.listed.len() as u64, "head", "heads")
+    )))
 }
 
 /// Completes `head/known-heads`: heads that witnesses or kept proofs hold against the log's own list.
@@ -376,8 +379,9 @@ pub(crate) fn judge_known(
         });
     }
     Ok(check.finish(format!(
-        "{} heads from witnesses, journals and kept proofs looked up in the log's list; the largest has size {}",
-        heads.others, heads.largest_other
+        "{} from witnesses, journals and kept proofs looked up in the log's list; the largest has size {}",
+        amount(heads.others, "head", "heads"),
+        heads.largest_other
     )))
 }
 

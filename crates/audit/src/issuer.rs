@@ -4,6 +4,7 @@
 //! The auditor's issuers file says whose keys count. A receipt of an issuer that is not in it was not checked; an
 //! issuer in the file without a receipt was not either.
 
+use crate::amount::amount;
 use crate::bundle::{BundleSource, ReadError};
 use crate::issuers::AuditedIssuer;
 use crate::kept::KeptReceipt;
@@ -265,8 +266,9 @@ impl IssuerChecks {
         let known: u64 = self.streams.values().map(|stream| stream.receipts).sum();
         let unknown = self.unknown.values().map(|(_, count)| count).sum::<u64>() + self.unknown_beyond;
         let mut checks = vec![self.entries.finish(format!(
-            "{} entries: {known} genuine receipts of issuers in the issuers file, {unknown} of others",
-            self.entry_count
+            "{}: {} of issuers in the issuers file, {unknown} of others",
+            amount(self.entry_count, "entry", "entries"),
+            amount(known, "genuine receipt", "genuine receipts")
         ))];
         for name in &self.order {
             if let Some(stream) = self.streams.remove(name) {
@@ -405,8 +407,8 @@ impl Stream {
         let covers = match &self.last {
             None => String::from("no receipt"),
             Some((last, issued_at)) => format!(
-                "{} genuine receipts, the last one seq {} at index {}, issued at {}",
-                self.receipts,
+                "{}, the last one seq {} at index {}, issued at {}",
+                amount(self.receipts, "genuine receipt", "genuine receipts"),
                 last.seq.unwrap_or(0),
                 last.index.unwrap_or(0),
                 show_time(*issued_at)

@@ -7,6 +7,7 @@
 //! ```
 
 use crate::action::Action;
+use crate::amount::amount;
 use crate::bundle::{
     BundleSource, MAX_EVIDENCE_BYTES, MAX_NOTE_BYTES, MAX_PAGE_BYTES, ReadError, read_part, witness_dir,
 };
@@ -183,9 +184,10 @@ impl<'audit> Audit<'audit> {
         let (kept_check, kept_receipts) = kept.finish(replayed.entries);
         checks.push(kept_check);
         checks.push(judge_newest(&facts, terms.policy, &vouched));
-        checks.push(
-            lines.finish(format!("{} cosignatures of the policy's witnesses verify", self.cosignatures.good.len())),
-        );
+        checks.push(lines.finish(format!(
+            "of the policy's witnesses, {} good",
+            amount(self.cosignatures.good.len() as u64, "cosignature is", "cosignatures are")
+        )));
         checks.push(judge_witnesses(&facts, authenticated, terms.policy, &self.cosignatures, &mut evidence)?);
         checks.push(judge_silence(terms.policy, &self.cosignatures, terms.at, terms.max_age_ms));
         checks.push(judge_evidence(self.bundle, paths, terms, self.log, &issuers.keys())?);

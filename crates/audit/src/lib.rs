@@ -13,12 +13,13 @@
 //! | `sequence`, `prior`, [`action`], [`rules`] | order of actions, claimed histories |
 //! | [`foreign`] | other systems' receipts, carried whole |
 //! | [`evidence`] | evidence documents, one door for all kinds |
-//! | [`verdict`], [`quote`], [`time`] | what comes out, safe to print |
+//! | [`verdict`], [`quote`], [`amount`], [`time`] | what comes out, safe to print |
 //!
 //! Pure: no files, no clock, no randomness, no network. Threads are used for signatures and end with the call. Memory
 //! grows by some hundred bytes a receipt, not by its length: entries are judged page by page.
 
 pub mod action;
+pub mod amount;
 pub mod bundle;
 pub mod evidence;
 pub mod foreign;

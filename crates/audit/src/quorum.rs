@@ -5,6 +5,7 @@
 //! earlier one on the same tree, and the tree was recomputed from entries: so it counts for the earlier one too
 //! (joined quorum).
 
+use crate::amount::amount;
 use crate::bundle::ReadError;
 use crate::head::{HeadFacts, Standing};
 use crate::quote::quoted;
@@ -197,9 +198,9 @@ pub(crate) fn judge_witnesses(
         });
     }
     Ok(check.finish(format!(
-        "{} good cosignatures of {} witnesses compared with each other",
-        cosignatures.good.len(),
-        of_witness.len()
+        "{} of {} compared with each other",
+        amount(cosignatures.good.len() as u64, "good cosignature", "good cosignatures"),
+        amount(of_witness.len() as u64, "witness", "witnesses")
     )))
 }
 
@@ -261,5 +262,8 @@ pub(crate) fn judge_silence(
             ]
         });
     }
-    check.finish(format!("{} witnesses, each by the time of its newest cosignature", policy.witnesses().len()))
+    check.finish(format!(
+        "{}, each by the time of its newest cosignature",
+        amount(policy.witnesses().len() as u64, "witness", "witnesses")
+    ))
 }

@@ -87,7 +87,7 @@ impl From<CosignedError> for Failure {
     fn from(error: CosignedError) -> Self {
         match error {
             CosignedError::Send(error) => error.into(),
-            CosignedError::NotInTime { .. } => Self::not_checked(error),
+            CosignedError::NotInTime { .. } | CosignedError::NoWitnesses => Self::not_checked(error),
             CosignedError::Policy(_) => Self::usage(error),
         }
     }

@@ -19,12 +19,16 @@ use crate::settings::Settings;
 use client::outbox::{BodyFault, GateDescription, SubmittedInput};
 use client::{Outbox, OutboxError, SendError, Sender};
 use note::Policy;
-use receipt::SeqNo;
+use receipt::{Body, SeqNo};
 use service::ExitStatus;
 use service::config::Flags;
 use service::output::{Output, complain};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
+
+/// Unknown body types told of in one call: who has more of them means them, and a pipe may run for ever.
+const MAX_STRANGE_TYPES: usize = 32;
 
 pub(crate) fn submit(arguments: &Submit) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(&arguments.common, arguments.gate.set_in(arguments.to_log.set_in(Flags::new())))?;
@@ -167,6 +171,8 @@ struct Reader {
     place: u64,
     /// Of these, those whose receipts were in the outbox.
     known: u64,
+    /// Body types that nobody knows and that were told of.
+    strange_types: BTreeSet<String>,
     /// Whether the outbox knows that the receipts from here on are this input's.
     begun: bool,
 }
@@ -177,7 +183,7 @@ impl Reader {
             Some(source) if !again => Some(outbox.submitted_input(source)?),
             _ => None,
         };
-        Ok(Self { outbox, input, source, submitted, place: 0, known: 0, begun: false })
+        Ok(Self { outbox, input, source, submitted, place: 0, known: 0, strange_types: BTreeSet::new(), begun: false })
     }
 
     fn read_all(&mut self, seqs: &mpsc::UnboundedSender<SeqNo>) -> Result<(), Failure> {
@@ -220,13 +226,21 @@ impl Reader {
         let Some(first) = lines.first() else { return (Vec::new(), Ok(())) };
         let taken = self.begin(&first.body).and_then(|()| self.append(lines));
         let bad = match taken {
-            Ok(seqs) => return (seqs, Ok(())),
+            Ok(seqs) => {
+                self.tell_strange_types(lines);
+                return (seqs, Ok(()));
+            }
             Err(OutboxError::Body { place, reason }) => (place, reason),
             Err(error) => return (Vec::new(), Err(error.into())),
         };
         let (place, reason) = bad;
-        match self.append(lines.get(..place).unwrap_or_default()) {
-            Ok(seqs) => (seqs, Err(refused(lines.get(place).map_or(0, |line| line.line), &reason))),
+        let good = lines.get(..place).unwrap_or_default();
+        match self.append(good) {
+            Ok(seqs) => {
+                self.tell_strange_types(good);
+                let refused = lines.get(place).map(|bad| refused(bad, &reason, self.place > 0));
+                (seqs, Err(refused.unwrap_or_else(|| Failure::unreadable(&reason))))
+            }
             Err(error) => (Vec::new(), Err(error.into())),
         }
     }
@@ -248,10 +262,29 @@ impl Reader {
         self.place += queued.len() as u64;
         Ok(queued.into_iter().map(|queued| queued.seq).collect())
     }
+
+    /// Says once of each type that this version does not know where it first stands: it may be a misspelled one, which no
+    /// auditor counts as what it was meant to be.
+    fn tell_strange_types(&mut self, lines: &[InputBody]) {
+        for line in lines {
+            if self.strange_types.len() == MAX_STRANGE_TYPES {
+                return;
+            }
+            let Ok(members) = serde_json::from_str(&line.body) else { continue };
+            let Ok(Body::Unknown { type_name, .. }) = Body::from_members(&members) else { continue };
+            if !self.strange_types.contains(&type_name) {
+                let said = format!("type {type_name:?} is not one this version knows; it is logged as it stands");
+                complain(crate::PROGRAM, format!("line {}: {said}", line.line));
+                self.strange_types.insert(type_name);
+            }
+        }
+    }
 }
 
-fn refused(line: usize, reason: &BodyFault) -> Failure {
-    Failure::unreadable(format!(
-        "line {line}: {reason}; the lines before it are submitted: put it right and run the same call again"
-    ))
+/// `line` cannot become a receipt; `follows` says whether lines before it did.
+fn refused(line: &InputBody, reason: &BodyFault, follows: bool) -> Failure {
+    let is_cut_off = serde_json::from_str::<serde::de::IgnoredAny>(&line.body).is_err_and(|error| error.is_eof());
+    let rule = if is_cut_off { ", and it ends too early: one object must stand on one line" } else { "" };
+    let before = if follows { "the lines before it are submitted: " } else { "" };
+    Failure::unreadable(format!("line {}: {reason}{rule}; {before}put it right and run the same call again", line.line))
 }

@@ -208,6 +208,23 @@ async fn a_bad_line_stops_behind_the_good_ones_and_its_correction_goes_on_from_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_misspelled_type_is_told_once_and_logged_and_an_object_over_several_lines_is_told_the_rule() {
+    let gate = Gate::new().await;
+    let input: Vec<String> = (0..3).map(|number| format!(r#"{{"type":"decison","number":{number}}}"#)).collect();
+    let file = gate.file("in.jsonl", &jsonl(&input));
+    let taken = gate.call(&["submit", &file]).await;
+    let told = r#"line 1: type "decison" is not one this version knows; it is logged as it stands"#;
+    assert_eq!((code(&taken), text(&taken.stderr).matches("decison").count()), (0, 1), "{}", text(&taken.stderr));
+    assert!(text(&taken.stderr).contains(told), "{}", text(&taken.stderr));
+    assert_eq!(gate.logged(), input);
+    let pretty = gate.file("pretty.json", "{\n  \"type\": \"heartbeat\"\n}\n");
+    let refused = gate.call(&["submit", &pretty]).await;
+    let said = text(&refused.stderr);
+    assert_eq!(code(&refused), 65, "{said}");
+    assert!(said.contains("one object must stand on one line") && !said.contains("the lines before"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_log_that_is_away_did_not_get_is_flushed_later_without_the_key() {
     let gate = Gate::new().await;
     gate.log.lock().otherwise = |_| Some(Misbehaviour::Unavailable);
@@ -255,6 +272,14 @@ async fn a_cosigned_submission_waits_for_the_policys_witnesses_and_says_when_the
     let late = gate.call(&["submit", "--wait", "cosigned", "--policy", &policy, "--give-up-s", "1", &file]).await;
     assert_eq!(code(&late), 2, "{}", text(&late.stderr));
     assert_eq!(gate.logged(), lines(0, 40));
+    gate.log.lock().has_no_witnesses = true;
+    let asked = std::time::Instant::now();
+    let never = gate.call(&["submit", "--wait", "cosigned", "--policy", &policy, &file]).await;
+    let said = text(&never.stderr);
+    assert_eq!((code(&never), said.matches("has no witnesses").count()), (2, 1), "{said}");
+    assert!(said.contains("[[witness]]") && !said.contains("nothing was taken"), "{said}");
+    assert!(asked.elapsed() < Duration::from_secs(10), "what cannot come was waited for");
+    gate.log.lock().has_no_witnesses = false;
     gate.log.lock().cosigns_after = 0;
     let cosigned = gate.call(&["submit", "--wait", "cosigned", "--policy", &policy, "--json", &file]).await;
     assert_eq!((code(&cosigned), text(&cosigned.stdout).lines().count()), (0, 40), "{}", text(&cosigned.stderr));

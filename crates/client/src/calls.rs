@@ -129,13 +129,17 @@ impl LogClient {
             .collect()
     }
 
-    /// What the log knows of an issuer; `None` where it does not know it.
+    /// What the log knows of an issuer; `None` where it says that it does not know it.
     ///
     /// # Errors
-    /// [`FetchError`].
+    /// [`FetchError`]; also a 404 that does not carry the code of a log ([`wire::CODE_UNKNOWN_ISSUER`]): a server of
+    /// another kind has nothing there either.
     pub async fn issuer(&self, name: &IssuerName) -> Result<Option<wire::Issuer>, FetchError> {
         let Some(url) = self.base.segments(&["v1", "issuers", name.as_str()]) else { return Ok(None) };
-        let Some(answer) = self.ask(url.clone(), MAX_MEMBERS_JSON).await? else { return Ok(None) };
+        let answer = match self.http.send(Request::get(url.clone(), MAX_MEMBERS_JSON)).await {
+            Err(error) if error.is_missing() && error.has_code(wire::CODE_UNKNOWN_ISSUER) => return Ok(None),
+            answer => answer?,
+        };
         let issuer: wire::Issuer = json(&url, &answer)?;
         if issuer.name != name.as_str() {
             return Err(FetchError::bad_body(&url, "it speaks of another issuer than the one asked for"));

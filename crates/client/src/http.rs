@@ -155,6 +155,11 @@ impl FetchError {
         self.refusal().is_some_and(|refusal| matches!(refusal.status, 404 | 410))
     }
 
+    /// Whether the server refused with a problem document of this code.
+    pub fn has_code(&self, code: &str) -> bool {
+        self.refusal().and_then(Refusal::problem).is_some_and(|problem| problem.code == code)
+    }
+
     /// Whether the same request may well succeed later: nobody there, too slow, broken off, or a status that
     /// says so (408, 425, 429, 5xx).
     pub fn may_pass(&self) -> bool {

@@ -89,14 +89,26 @@ impl Sender {
     /// restored from an old copy would sign seqs again that the log holds.
     ///
     /// # Errors
-    /// [`SendError::OutboxBehind`], [`SendError::StreamsDiffer`], [`SendError::LogLost`], [`SendError::UnknownIssuer`], and
-    /// whatever keeps the log from answering.
+    /// [`SendError::OutboxNew`], [`SendError::OutboxBehind`], [`SendError::StreamsDiffer`], [`SendError::LogLost`], [`SendError::UnknownIssuer`],
+    /// [`SendError::NotALog`], and whatever keeps the log from answering.
     pub async fn compare(&mut self) -> Result<(), SendError> {
         let Some(issuer) = self.outbox.issuer()? else { return Ok(()) };
-        let known = self.log.issuer(&issuer).await.map_err(SendError::Log)?;
+        let known = self.log.issuer(&issuer).await.map_err(|error| match error.refusal() {
+            Some(refusal) if error.is_missing() => SendError::NotALog {
+                url: self.log.base().to_string(),
+                answer: refusal.problem().map_or_else(
+                    || refusal.status.to_string(),
+                    |problem| format!("{} {}", refusal.status, problem.code),
+                ),
+            },
+            _ => SendError::Log(error),
+        })?;
         let Some(known) = known else { return Err(self.unknown_issuer(&issuer)) };
         let (ours, acknowledged) = (self.outbox.next_seq()?, self.outbox.first_unsent()?);
         let theirs = SeqNo(known.next_seq);
+        if theirs > ours && ours == SeqNo(0) {
+            return Err(SendError::OutboxNew { dir: self.outbox.dir().to_owned(), issuer, log_has: theirs });
+        }
         if theirs > ours {
             return Err(SendError::OutboxBehind {
                 dir: self.outbox.dir().to_owned(),

@@ -45,6 +45,12 @@ pub const EVIDENCE_PAGE: usize = 256;
 /// document then also carries the members of [`Included`]: the entry is in the log, and here is the proof so far.
 pub const CODE_NOT_COSIGNED_IN_TIME: &str = "not-cosigned-in-time";
 
+/// `code` of the 501 with which the log answers `wait=cosigned` where no quorum can exist: asking again does not help.
+pub const CODE_NO_WITNESSES: &str = "no-witnesses";
+/// `code` of the 404 for an issuer that the log does not know, and of the 403 for its receipts. A server that is no log answers
+/// its 404 with another code, or with none.
+pub const CODE_UNKNOWN_ISSUER: &str = "unknown-issuer";
+
 /// `code` of a refusal that says nothing about the entry: too much is queued. The same entry may be sent again.
 pub const CODE_OVERLOADED: &str = "overloaded";
 /// `code` of a refusal that says nothing about the entry: the log stops. The same entry may be sent again.

@@ -313,7 +313,7 @@ async fn answers_of_another_shape_or_about_something_else_are_refused() {
     let name = |text| IssuerName::new(text).unwrap();
     assert_eq!(log.issuers().await.unwrap().len(), 2);
     assert_eq!(log.issuer(&name("right")).await.unwrap().unwrap().next_seq, 1);
-    assert_eq!(log.issuer(&name("nobody")).await.unwrap(), None);
+    assert!(log.issuer(&name("nobody")).await.unwrap_err().is_missing(), "no log says 404 without its code");
     assert!(matches!(log.issuer(&name("wrong")).await.unwrap_err().fault, Fault::BadBody(_)));
     assert_eq!(log.evidence_page(0).await.unwrap(), [r#"{"kind":"log-fork"}"#, r#"{"kind":"issuer-fork"}"#]);
     assert!(log.evidence_page(1).await.unwrap().is_empty() && log.evidence_page(9).await.unwrap().is_empty());

@@ -7,7 +7,7 @@ mod strict_log;
 
 use client::outbox::{GateDescription, Outbox, OutboxError, OutboxView};
 use client::sender::CosignedError;
-use client::{Patience, SendError, Sender, Wait};
+use client::{BoundedClient, LogClient, Patience, SendError, Sender, Timeouts, Wait};
 use note::{KeyKind, KeyName, Policy, SigningKey};
 use receipt::{SeqNo, UnixMillis};
 use std::path::Path;
@@ -227,7 +227,8 @@ async fn a_new_outbox_for_a_key_that_the_log_knows_is_refused() {
     append(&outbox, 0, 1);
     sender(&outbox, &log).flush().await.unwrap();
     let error = sender(&open(other.path()), &log).compare().await.unwrap_err();
-    assert!(matches!(error, SendError::OutboxBehind { outbox_has: SeqNo(0), .. }), "{error}");
+    assert!(matches!(error, SendError::OutboxNew { log_has: SeqNo(2), .. }), "{error}");
+    assert!(error.to_string().contains("is new") && error.to_string().contains("signed 2 receipts"), "{error}");
 }
 
 #[tokio::test]
@@ -298,6 +299,20 @@ async fn an_unregistered_issuer_is_told_what_to_have_registered() {
     append(&outbox, 0, 1);
     let error = sender(&outbox, &log).flush().await.unwrap_err().to_string();
     assert!(error.contains("issuer add") && error.contains(&issuer_key().verifier().to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_log_is_not_said_to_be_a_log_that_does_not_know_the_issuer() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = StrictLog::start(&[&issuer_key()]).await;
+    let outbox = open(dir.path());
+    append(&outbox, 0, 1);
+    let elsewhere = format!("{}/elsewhere", log.url).parse().unwrap();
+    let client = LogClient::new(elsewhere, BoundedClient::new(Timeouts::default()).unwrap());
+    let mut sender = Sender::new(outbox, client, log_key().verifier(), quick(), Arc::new(|| NOW)).unwrap();
+    let error = sender.flush().await.unwrap_err();
+    assert!(matches!(error, SendError::NotALog { .. }), "{error}");
+    assert!(error.to_string().contains("is not a log") && error.to_string().contains("--log"), "{error}");
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use zeroize::{Zeroize, Zeroizing};
 
-const PRIVATE_PREFIX: &str = "PRIVATE+KEY+";
+pub(crate) const PRIVATE_PREFIX: &str = "PRIVATE+KEY+";
 
 /// The first four bytes of the hash of a key, as it stands before every signature: a hint which key to
 /// try, never proof of anything (signed-note, Signatures).
@@ -58,6 +58,9 @@ pub enum KeyError {
         "not a key: a vkey reads name+8 hex digits+base64, a private key PRIVATE+KEY+ and the same; copy the whole line"
     )]
     Shape,
+    /// A private key where a vkey is expected.
+    #[error("this is a private key; give the vkey that was printed beside it, and keep this one to yourself")]
+    PrivateKey,
     /// The name is none.
     #[error("the key's name is not allowed: {0}")]
     Name(#[from] NameError),
@@ -175,6 +178,9 @@ impl FromStr for VerifierKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<VerifierKey, KeyError> {
+        if text.starts_with(PRIVATE_PREFIX) {
+            return Err(KeyError::PrivateKey);
+        }
         let parts = KeyText::split(text)?;
         let key = VerifierKey::new(parts.name, parts.kind, &parts.material)?;
         if key.id != parts.id {

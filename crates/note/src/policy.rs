@@ -14,8 +14,9 @@
 //! A policy is octets, not text: names are compared byte for byte and never interpreted. This module's parser is
 //! the one that accepts more than a printer prints (comments, blanks, `all` for a number), because people write the file.
 
-use crate::key::{KeyError, KeyKind, VerifierKey};
+use crate::key::{KeyError, KeyKind, PRIVATE_PREFIX, VerifierKey};
 use crate::quorum::{Member, QuorumTree, Tolerance};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 
@@ -260,16 +261,29 @@ impl PolicyName {
     }
 }
 
-/// As text, octets that are not UTF-8 replaced: for messages, never for comparison.
+/// What stands for a word in messages that holds a private key: messages end in logs and tickets.
+const WITHHELD: &str = "(a private key, not repeated here)";
+
+impl PolicyName {
+    /// As text, octets that are not UTF-8 replaced, and whatever may be a private key withheld.
+    fn shown(&self) -> Cow<'_, str> {
+        match self.0.windows(PRIVATE_PREFIX.len()).any(|part| part == PRIVATE_PREFIX.as_bytes()) {
+            true => Cow::Borrowed(WITHHELD),
+            false => String::from_utf8_lossy(&self.0),
+        }
+    }
+}
+
+/// As text, octets that are not UTF-8 replaced: for messages, never for comparison. A private key is not repeated.
 impl fmt::Display for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
+        f.write_str(&self.shown())
     }
 }
 
 impl fmt::Debug for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", String::from_utf8_lossy(&self.0))
+        write!(f, "{:?}", self.shown())
     }
 }
 
@@ -313,6 +327,7 @@ impl Reader {
             b"witness" => self.witness(&words),
             b"group" => self.group(&words),
             b"quorum" => self.quorum(&words),
+            _ if keyword.starts_with(PRIVATE_PREFIX.as_bytes()) => Err(PolicyErrorKind::Key(KeyError::PrivateKey)),
             _ => Err(PolicyErrorKind::Keyword(name(keyword))),
         }
     }

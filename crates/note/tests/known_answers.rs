@@ -189,3 +189,27 @@ fn sigsum() -> VerifierKey {
 fn sigsum_note(size: u64, root: &str, signature: &str) -> String {
     format!("{SIGSUM_ORIGIN}\n{size}\n{root}\n\n— {SIGSUM_ORIGIN} {signature}\n")
 }
+
+#[test]
+fn a_private_key_in_the_place_of_a_vkey_is_named_and_never_repeated() {
+    assert_eq!(NEUMANN_PRIVATE.parse::<VerifierKey>(), Err(note::KeyError::PrivateKey));
+    let secret = NEUMANN_PRIVATE.rsplit_once('+').map_or(NEUMANN_PRIVATE, |(_, secret)| secret);
+    for policy in [
+        format!("{NEUMANN_PRIVATE}\n"),
+        NEUMANN_PRIVATE.to_owned(),
+        format!("log {NEUMANN_PRIVATE}\n"),
+        format!("witness w {NEUMANN_PRIVATE}\n"),
+        format!("key={NEUMANN_PRIVATE}\n"),
+        format!("quorum {NEUMANN_PRIVATE}\n"),
+        format!("quorum none {NEUMANN_PRIVATE}\n"),
+        format!("group {NEUMANN_PRIVATE} any {NEUMANN_PRIVATE}\n"),
+        format!("group g {NEUMANN_PRIVATE} w\n"),
+    ] {
+        let error = Policy::parse(policy.as_bytes()).unwrap_err();
+        for message in [error.to_string(), format!("{error:?}")] {
+            assert!(!message.contains(secret) && !message.contains("c74f20a3"), "{message}");
+        }
+    }
+    let error = Policy::parse(format!("{NEUMANN_PRIVATE}\n").as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("this is a private key; give the vkey"), "{error}");
+}

@@ -140,7 +140,7 @@ fn private_keys_show_no_secret_and_refuse_what_is_not_theirs() {
     let error = SigningKey::from_private_text(&of_another).unwrap_err();
     assert_eq!(error, KeyError::IdMismatch);
     assert!(!format!("{error} {error:?}").contains(seed));
-    assert_eq!(format!("{}\n", *text).parse::<VerifierKey>(), Err(KeyError::Id), "a private key is no vkey");
+    assert_eq!(format!("{}\n", *text).parse::<VerifierKey>(), Err(KeyError::PrivateKey), "a private key is no vkey");
 }
 
 #[test]

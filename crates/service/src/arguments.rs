@@ -2,8 +2,10 @@
 //! "not everything was checked" here); `--help` and `--version` exit 0.
 
 use crate::output::ExitStatus;
+use crate::withheld::without_private_keys;
 use clap::error::ErrorKind;
 use std::ffi::OsString;
+use std::io::Write;
 
 /// Parses `arguments`, the program's name first. What clap has to say is printed.
 ///
@@ -11,7 +13,12 @@ use std::ffi::OsString;
 /// The status to exit with at once: [`ExitStatus::Ok`] after help or version, else [`ExitStatus::Usage`].
 pub fn parse<P: clap::Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<P, ExitStatus> {
     P::try_parse_from(arguments).map_err(|error| {
-        let _nobody_reads = error.print();
+        // clap quotes the argument it does not understand.
+        let said = error.render().to_string();
+        let _nobody_reads = match without_private_keys(&said) {
+            same if same == said => error.print(),
+            withheld => std::io::stderr().write_all(withheld.as_bytes()),
+        };
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitStatus::Ok,
             _ => ExitStatus::Usage,

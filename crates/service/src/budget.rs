@@ -3,6 +3,7 @@
 //!
 //! Counted as the bytes come, not as they are announced, so that announcing costs a peer's place to nobody.
 
+use crate::problem::{self, Problem};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::convert::Infallible;
@@ -13,6 +14,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of a large answer handed to the connection at a time.
 const PIECE: usize = 64 * 1024;
+
+/// Bytes of an answer that are not worth counting: with one on every connection, 256 MiB.
+const SMALL: usize = 256 * 1024;
 
 /// So many bytes, shared by all that take from it. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -37,6 +41,23 @@ impl ByteBudget {
             (Some(more), none) => *none = Some(more),
         }
         true
+    }
+
+    /// An answer that may be large: counted while the peer reads it, so that many slow readers of large answers cannot fill
+    /// the memory.
+    ///
+    /// # Errors
+    /// 503 `overloaded` when the budget is spent.
+    pub fn body(&self, bytes: Bytes) -> Result<axum::body::Body, Problem> {
+        if bytes.len() <= SMALL {
+            return Ok(axum::body::Body::from(bytes));
+        }
+        let mut taken = Taken::default();
+        if self.take(&mut taken, bytes.len()) {
+            Ok(axum::body::Body::new(CountedBody::new(bytes, taken)))
+        } else {
+            Err(problem::overloaded("too many large answers are being read; ask again in a second"))
+        }
     }
 
     /// Bytes that are left.
@@ -97,6 +118,17 @@ mod tests {
         drop(one);
         assert_eq!(budget.left(), 7);
         assert!(!budget.take(&mut other, usize::MAX));
+    }
+
+    #[tokio::test]
+    async fn a_small_answer_is_never_refused_and_a_large_one_only_when_the_budget_is_spent() {
+        let budget = ByteBudget::new(SMALL as u32 + 1);
+        let large = Bytes::from(vec![7; SMALL + 1]);
+        let held = budget.body(large.clone()).unwrap();
+        assert_eq!(budget.body(large.clone()).unwrap_err().code(), "overloaded");
+        assert!(budget.body(large.slice(1..)).is_ok());
+        assert_eq!(held.collect().await.unwrap().to_bytes(), large);
+        assert!(budget.body(large).is_ok());
     }
 
     #[tokio::test]

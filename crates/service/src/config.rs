@@ -44,11 +44,13 @@ pub enum ConfigError {
         path: PathBuf,
     },
     /// The file is not TOML.
-    #[error("{path} is not TOML: {reason}")]
+    #[error("line {line} of {path} is not TOML: {reason}")]
     NotToml {
         /// The file.
         path: PathBuf,
-        /// Line, column and reason.
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong there.
         reason: String,
     },
     /// Nothing reads this key.
@@ -191,8 +193,11 @@ fn read_file(path: &Path) -> Result<toml::Table, ConfigError> {
         return Err(ConfigError::TooLarge { path: path.to_owned() });
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    text.parse()
-        .map_err(|error: toml::de::Error| ConfigError::NotToml { path: path.to_owned(), reason: error.to_string() })
+    text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
+        path: path.to_owned(),
+        line: 1 + text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default().matches('\n').count(),
+        reason: error.message().to_owned(),
+    })
 }
 
 fn environment_layer(environment: impl Iterator<Item = (String, String)>) -> toml::Table {
@@ -386,7 +391,11 @@ mod tests {
         let wrong =
             load_text("listen = \"a\"\nhead_interval_ms = \"soon\"", &[], Flags::new()).unwrap_err().to_string();
         assert!(wrong.contains("head_interval_ms") || wrong.contains("soon"), "{wrong}");
-        assert!(matches!(load_text("listen", &[], Flags::new()), Err(ConfigError::NotToml { .. })));
+        let not_toml = load_text("listen = \"a\"\nlisten = \"b\"", &[], Flags::new()).unwrap_err();
+        assert!(
+            matches!(not_toml, ConfigError::NotToml { line: 2, .. }) && !not_toml.to_string().contains('\n'),
+            "{not_toml}"
+        );
         let absent =
             load_with_environment::<Daemon>(Some(Path::new("/nonexistent/c.toml")), std::iter::empty(), Flags::new());
         assert!(matches!(absent, Err(ConfigError::Unreadable { .. })));

@@ -28,6 +28,7 @@ pub mod output;
 pub mod problem;
 pub mod progress;
 pub mod shutdown;
+mod withheld;
 
 pub use limits::Limits;
 pub use listener::serve;

@@ -47,7 +47,40 @@ impl Default for Limits {
     }
 }
 
+/// A limit with which no listener could do its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("limits.{key} is {value}; it must be between {least} and {most}")]
+pub struct LimitError {
+    key: &'static str,
+    value: u64,
+    least: u64,
+    most: u64,
+}
+
 impl Limits {
+    /// Whether a listener can work with these: every daemon asks before it listens.
+    ///
+    /// # Errors
+    /// [`LimitError`]: the first limit that is too small to answer anybody, or so large that it limits nothing.
+    pub fn check(&self) -> Result<(), LimitError> {
+        let a_day_ms = 24 * 60 * 60 * 1000;
+        let rows = [
+            ("connections", self.connections as u64, 1, 1 << 20),
+            ("header_deadline_ms", self.header_deadline_ms, 1, a_day_ms),
+            // hyper reads into no less than 8 KiB, and a megabyte of headers on every connection is no limit any more.
+            ("header_bytes", self.header_bytes as u64, 8 * 1024, 1 << 20),
+            ("body_bytes", self.body_bytes, 1, 1 << 30),
+            ("body_deadline_ms", self.body_deadline_ms, 1, a_day_ms),
+            ("write_deadline_ms", self.write_deadline_ms, 1, a_day_ms),
+            ("write_bytes_per_s", self.write_bytes_per_s, 1, 1 << 40),
+            ("drain_deadline_ms", self.drain_deadline_ms, 0, a_day_ms),
+        ];
+        match rows.into_iter().find(|(_, value, least, most)| value < least || value > most) {
+            Some((key, value, least, most)) => Err(LimitError { key, value, least, most }),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn header_deadline(&self) -> Duration {
         Duration::from_millis(self.header_deadline_ms)
     }
@@ -58,5 +91,27 @@ impl Limits {
 
     pub(crate) fn drain_deadline(&self) -> Duration {
         Duration::from_millis(self.drain_deadline_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn limits_that_would_answer_nobody_or_limit_nothing_are_refused_by_name() {
+        assert_eq!(Limits::default().check(), Ok(()));
+        for (limits, key) in [
+            (Limits { connections: 0, ..Limits::default() }, "limits.connections is 0"),
+            // A semaphore of that many panics.
+            (Limits { connections: usize::MAX >> 1, ..Limits::default() }, "limits.connections"),
+            (Limits { header_bytes: 0, ..Limits::default() }, "limits.header_bytes is 0"),
+            (Limits { body_bytes: 0, ..Limits::default() }, "limits.body_bytes"),
+            (Limits { body_deadline_ms: u64::MAX, ..Limits::default() }, "limits.body_deadline_ms"),
+        ] {
+            let error = limits.check().unwrap_err().to_string();
+            assert!(error.contains(key) && error.contains("between"), "{error}");
+        }
     }
 }

@@ -1,8 +1,15 @@
 //! Results on stdout, for people or as JSON, and the exit codes that scripts rely on.
+//!
+//! Much of what is printed was said by somebody else: a log's refusal, a witness's status, a name. What a terminal would
+//! obey, or an eye would miss, is escaped here, so that nobody who prints has to remember to.
 
+use crate::withheld::without_private_keys;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
+
+/// Characters of a complaint that are shown. Ours have a few hundred; a refusal that a server wrote can have 100,000.
+const MAX_COMPLAINT: usize = 4000;
 
 /// How a program ended, as its caller sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,17 +78,54 @@ impl Output {
     ) -> io::Result<()> {
         if self.json {
             let line = serde_json::to_string(value).map_err(io::Error::other)?;
-            writeln!(to, "{line}")?;
+            writeln!(to, "{}", harmless(&line, |unit| format!("\\u{unit:04x}")))?;
         } else {
-            words(to)?;
+            let mut text = Vec::new();
+            words(&mut text)?;
+            to.write_all(plain(&String::from_utf8_lossy(&text)).as_bytes())?;
         }
         to.flush()
     }
 }
 
-/// Says on stderr, in one line, why `program` stops. `reason` is a sentence that says what to do next.
+/// Says on stderr why `program` stops. `reason` is a sentence that says what to do next. Further lines of it, which somebody
+/// else may have put there, are set off from the first, and most of a very long one is left out.
 pub fn complain(program: &str, reason: impl std::fmt::Display) {
-    let _nobody_listens = writeln!(anstream::stderr().lock(), "{program}: {reason}");
+    let _nobody_listens = writeln!(anstream::stderr().lock(), "{program}: {}", complaint(&reason.to_string()));
+}
+
+fn complaint(reason: &str) -> String {
+    let reason = without_private_keys(reason);
+    let end = reason.char_indices().nth(MAX_COMPLAINT).map_or(reason.len(), |(end, _)| end);
+    let (shown, rest) = reason.split_at(end);
+    let shown = plain(shown.trim_end()).replace('\n', "\n  ");
+    if rest.is_empty() { shown } else { format!("{shown} ... ({} bytes)", reason.len()) }
+}
+
+/// `text` with everything escaped that is no more than what it looks like, but for line ends.
+fn plain(text: &str) -> String {
+    harmless(text, |unit| format!("\\u{{{unit:x}}}"))
+}
+
+/// `text` with every character that a terminal could obey or an eye could miss written by `escape`, which is handed its
+/// UTF-16 units, as JSON spells them.
+fn harmless(text: &str, escape: impl Fn(u16) -> String) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character == '\n' || !is_treacherous(character) {
+            out.push(character);
+        } else {
+            out.extend(character.encode_utf16(&mut [0; 2]).iter().map(|unit| escape(*unit)));
+        }
+    }
+    out
+}
+
+/// Control characters (C0, DEL, C1), marks that turn the direction of writing, and what has no width.
+fn is_treacherous(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -105,5 +149,27 @@ mod tests {
         let mut words = Vec::new();
         Output::new(false).print_to(&mut words, &value, |to| writeln!(to, "three")).unwrap();
         assert_eq!(words, b"three\n");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_in_every_form() {
+        let hostile = "a\u{1b}]0;x\u{7}\u{9b}31m\u{202e}\r\u{7f}é\u{e0041}";
+        let value = serde_json::json!({ "text": hostile });
+        let mut json = Vec::new();
+        Output::new(true).print_to(&mut json, &value, |_| Ok(())).unwrap();
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&json).unwrap(), value);
+        let mut words = Vec::new();
+        Output::new(false).print_to(&mut words, &value, |to| writeln!(to, "{hostile}")).unwrap();
+        for text in [String::from_utf8(json).unwrap(), String::from_utf8(words).unwrap()] {
+            assert!(text.contains('é') && text.ends_with('\n'), "{text:?}");
+            assert!(!text.trim_end_matches('\n').chars().any(is_treacherous), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_complaint_cannot_be_made_to_look_like_two_and_is_not_endless() {
+        assert_eq!(complaint("no\ncounterfoil: all is well\u{1b}[2J\n"), "no\n  counterfoil: all is well\\u{1b}[2J");
+        let long = complaint(&"é".repeat(100_000));
+        assert!(long.ends_with("(200000 bytes)") && long.len() < 3 * MAX_COMPLAINT, "{}", long.len());
     }
 }

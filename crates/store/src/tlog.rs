@@ -341,7 +341,7 @@ fn last_head(heads: &PagedFile, at_least: u64, head_check: HeadCheck<'_>) -> Res
                 heads.path(),
                 "head",
                 last,
-                "it is whole, and not a checkpoint that this log's key signed",
+                "it is whole, and not a checkpoint that this log's key signed: if the key file is another log's, give the right one",
             ));
         }
         count = last;

@@ -3,10 +3,12 @@
 use super::{PROGRAM, layout};
 use crate::arguments::Issuer;
 use crate::issuers_file::{self, IssuersError};
-use note::VerifierKey;
+use note::{KeyKind, VerifierKey};
 use serde::Serialize;
 use service::ExitStatus;
+use service::keys;
 use service::output::{Output, complain};
+use std::path::Path;
 
 #[derive(Serialize)]
 struct Listed {
@@ -23,22 +25,26 @@ struct Added {
 
 pub(crate) fn issuer(call: &Issuer) -> ExitStatus {
     let done = match call {
-        Issuer::Add { dir, vkey, json } => issuers_file::add(&dir.join(layout::ISSUERS), vkey)
+        Issuer::Add { dir, vkey, json } => issuers_file::add(&dir.join(layout::ISSUERS), vkey, own_key(dir).as_ref())
             .map(|(key, added)| print_added(&key, added, Output::new(*json))),
-        Issuer::List { dir, json } => {
-            issuers_file::read(&dir.join(layout::ISSUERS)).map(|keys| print_list(&keys, Output::new(*json)))
-        }
+        Issuer::List { dir, json } => issuers_file::read(&dir.join(layout::ISSUERS), own_key(dir).as_ref())
+            .map(|keys| print_list(&keys, Output::new(*json))),
     };
     match done {
         Ok(()) => ExitStatus::Ok,
         Err(error) => {
             complain(PROGRAM, &error);
             match error {
-                IssuersError::NotAKey { .. } => ExitStatus::Usage,
+                IssuersError::NotAKey { .. } | IssuersError::OwnKey(_) => ExitStatus::Usage,
                 _ => ExitStatus::Failed,
             }
         }
     }
+}
+
+/// The log's vkey, where its private key is in `dir` and ours to read. Where it is not, the log checks its list at its start.
+fn own_key(dir: &Path) -> Option<VerifierKey> {
+    keys::read_signing_key(&dir.join(layout::KEY), KeyKind::Ed25519).ok().map(|key| key.verifier())
 }
 
 fn print_added(key: &VerifierKey, added: bool, output: Output) {

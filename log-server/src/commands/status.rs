@@ -8,7 +8,7 @@ use note::{CheckpointError, CosignatureLine, SignedCheckpoint};
 use serde::Serialize;
 use service::ExitStatus;
 use service::output::{Output, complain};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, thiserror::Error)]
 enum StatusError {
@@ -48,13 +48,14 @@ struct Stream {
 pub(crate) fn status(arguments: &Status) -> ExitStatus {
     match ask(arguments) {
         Ok(report) => {
+            let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
             Output::new(arguments.json).print(&report, |to| {
                 writeln!(to, "{}", report.origin)?;
                 writeln!(to, "  size          {}", report.size)?;
                 writeln!(to, "  root          {}", report.root)?;
                 writeln!(to, "  cosignatures  {}", report.cosignatures.len())?;
                 for cosigner in &report.cosignatures {
-                    writeln!(to, "    {} at {}", cosigner.name, cosigner.timestamp_s)?;
+                    writeln!(to, "    {} {}", cosigner.name, age(cosigner.timestamp_s, now_s))?;
                 }
                 writeln!(to, "  issuers       {}", report.issuers)?;
                 for stream in &report.receipts_by_issuer {
@@ -77,6 +78,14 @@ pub(crate) fn status(arguments: &Status) -> ExitStatus {
                 _ => ExitStatus::Failed,
             }
         }
+    }
+}
+
+/// How long ago by this machine's clock.
+fn age(timestamp_s: u64, now_s: u64) -> String {
+    match now_s.checked_sub(timestamp_s) {
+        Some(seconds) => format!("{seconds} s ago"),
+        None => format!("{} s from now by this machine's clock; compare the two clocks", timestamp_s - now_s),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Look-ups: issuers, receipts by name or id, evidence. Answers move as the log grows, so nobody may keep them.
 
-use super::{counted, reading};
+use super::reading;
 use crate::answers;
 use crate::ledger::{Shelf, StoreFault};
 use crate::log::Log;
@@ -10,7 +10,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use client::wire;
-use http::header;
+use http::{StatusCode, header};
 use merkle::LeafIndex;
 use receipt::{IssuerName, Receipt, ReceiptId, SeqNo};
 use serde::Serialize;
@@ -41,7 +41,7 @@ pub(super) async fn issuers(State(log): State<Arc<Log>>) -> Response {
         let issuers: Vec<IssuerAnswer> = log.registry.all().iter().map(answer).collect();
         serde_json::to_vec(&IssuerAnswers { issuers }).map_err(|error| StoreFault(error.to_string()))
     });
-    match listed.await.and_then(|json| counted(&log, json.into())) {
+    match listed.await.and_then(|json| log.answer_bytes.body(json.into())) {
         Ok(body) => (NO_STORE, [(header::CONTENT_TYPE, wire::JSON)], body).into_response(),
         Err(failed) => failed.into_response(),
     }
@@ -82,9 +82,11 @@ pub(super) async fn evidence(State(log): State<Arc<Log>>, page: Segments<String>
         return problem::not_found("a page of evidence has a decimal number without sign or leading zeroes")
             .into_response();
     };
+    // Four issuers can make a page of 64 MiB, so one page at a time is brought into memory before it is counted.
+    let _place = log.evidence_reads.acquire().await;
     let lines_of = |documents: Vec<String>| documents.iter().flat_map(|document| [document.as_str(), "\n"]).collect();
     let lines: Result<String, Problem> = reading(&log, move |log| log.shelf.evidence_page(page).map(lines_of)).await;
-    match lines.and_then(|lines| counted(&log, lines.into())) {
+    match lines.and_then(|lines| log.answer_bytes.body(lines.into())) {
         Ok(body) => ([(header::CONTENT_TYPE, wire::NDJSON), (header::CACHE_CONTROL, "no-store")], body).into_response(),
         Err(failed) => failed.into_response(),
     }
@@ -123,9 +125,14 @@ fn segments<T>(path: Segments<T>) -> Result<T, Problem> {
 fn known(log: &Log, name: &str) -> Result<Known, Problem> {
     let name = IssuerName::new(name)
         .map_err(|error| problem::not_found(format!("{error}; write the issuer's name, percent-encoded")))?;
-    log.registry
-        .get(&name)
-        .ok_or_else(|| problem::not_found("the log knows no issuer of this name; the list is at /v1/issuers"))
+    log.registry.get(&name).ok_or_else(|| {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            wire::CODE_UNKNOWN_ISSUER,
+            "This issuer is not registered here",
+            "the log knows no issuer of this name; the list is at /v1/issuers",
+        )
+    })
 }
 
 fn answer(known: &Known) -> IssuerAnswer {

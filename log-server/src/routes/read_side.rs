@@ -3,7 +3,7 @@
 //! A partial tile is served in every width that a committed head covers, and in no other: it exists as soon as its
 //! hashes do. A wider one than the log has is 404, and that answer is not to be kept, since it may exist a moment later.
 
-use super::{counted, path_of, reading};
+use super::{path_of, reading};
 use crate::log::Log;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -33,7 +33,7 @@ pub(super) async fn resource(State(log): State<Arc<Log>>, request: Request) -> R
             .into_response();
     };
     let body = match reading(&log, move |log| log.shelf.resource(&path)).await {
-        Ok(Some(bytes)) => counted(&log, bytes),
+        Ok(Some(bytes)) => log.answer_bytes.body(bytes),
         Ok(None) => {
             return problem::not_found("the log does not reach this far; look at the size in its checkpoint")
                 .into_response();

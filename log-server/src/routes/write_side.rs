@@ -39,7 +39,7 @@ pub(super) async fn submit(State(log): State<Arc<Log>>, request: Request) -> Res
     if wait == Wait::Cosigned && !log.can_be_cosigned {
         return Problem::new(
             StatusCode::NOT_IMPLEMENTED,
-            "no-witnesses",
+            wire::CODE_NO_WITNESSES,
             "This log has no witnesses",
             "nothing was taken; submit with `Prefer: wait=integrated`, or have the operator configure witnesses",
         )

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// What may lie at the top of a bundle. The auditor's own files may lie beside it; they are ignored.
 const TOP: [&str; 6] = ["log", "witness", "proofs", "evidence", "policy", "issuers"];
 
+/// Largest page: 256 entries of the greatest length.
+pub(super) const MAX_PAGE_BYTES: u64 = 256 * (2 + 65_535);
+
 /// In front of the name of a file that is being written.
 const UNFINISHED: &str = ".unfinished-";
 
@@ -74,26 +77,63 @@ impl BundleDir {
         Ok((bytes.len() as u64 <= max).then_some(bytes))
     }
 
-    /// Takes the partial pages away that a wider one has replaced: `path` is a page's path without its `.p/…`.
-    pub(super) fn remove_partials_but(&self, path: &str, kept: Option<u16>) -> Result<(), Failure> {
-        let directory = self.root.join(format!("{path}.p"));
+    /// Puts a page or tile in place, whose bytes may never change: a copy that is held already is never replaced by
+    /// other bytes. Narrower pages of its place go away if it begins with them. What contradicts a held copy is
+    /// returned as faults.
+    pub(super) fn put_immutable(&self, path: &str, bytes: &[u8]) -> Result<Vec<String>, Failure> {
+        let length = bytes.len() as u64;
+        match self.read(path, length)? {
+            Some(held) if held == bytes => {}
+            None if self.root.join(path).symlink_metadata().is_err() => self.write(path, bytes)?,
+            Some(_) | None => return Ok(vec![other_bytes(path)]),
+        }
+        let (whole, width) = match path.rsplit_once(".p/") {
+            Some((whole, width)) => (whole, merkle::decimal::parse_u64(width)),
+            None => (path, Some(u64::from(merkle::TILE_WIDTH))),
+        };
+        let directory = self.root.join(format!("{whole}.p"));
         let cannot = |error: std::io::Error| failed(format!("cannot tidy {}: {error}", directory.display()));
         let items = match fs::read_dir(&directory) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(cannot)?,
         };
-        let kept = kept.map(|width| width.to_string());
+        let (mut faults, mut is_empty) = (Vec::new(), true);
         for item in items {
             let item = item.map_err(cannot)?;
-            if kept.as_deref() != item.file_name().to_str() {
-                fs::remove_file(item.path()).map_err(cannot)?;
+            let name = item.file_name().to_string_lossy().into_owned();
+            let partial = format!("{whole}.p/{name}");
+            let is_superfluous = match merkle::decimal::parse_u64(&name) {
+                None => name.starts_with(UNFINISHED),
+                Some(other) if Some(other) == width => false,
+                Some(other) if Some(other) < width => {
+                    let is_beginning = self.read(&partial, length)?.is_some_and(|held| bytes.starts_with(&held));
+                    if !is_beginning {
+                        faults.push(other_bytes(&partial));
+                    }
+                    is_beginning
+                }
+                // The log shows less than it did; what it showed is kept.
+                Some(_) => {
+                    if !self.read(&partial, MAX_PAGE_BYTES)?.is_some_and(|held| held.starts_with(bytes)) {
+                        faults.push(other_bytes(&partial));
+                    }
+                    false
+                }
+            };
+            match is_superfluous {
+                true => fs::remove_file(item.path()).map_err(cannot)?,
+                false => is_empty = false,
             }
         }
-        if kept.is_none() {
+        if is_empty {
             fs::remove_dir(&directory).map_err(cannot)?;
         }
-        Ok(())
+        Ok(faults)
     }
+}
+
+fn other_bytes(path: &str) -> String {
+    format!("{path}: the log now serves other bytes at a path that may never change; the copy held is kept")
 }
 
 #[cfg(test)]
@@ -122,16 +162,38 @@ mod tests {
     fn files_are_put_in_place_whole_and_partials_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let bundle = BundleDir::open(dir.path()).unwrap();
-        bundle.write("log/heads/000.p/3", b"abc").unwrap();
-        bundle.write("log/heads/000.p/7", b"abcdefg").unwrap();
+        let put = |path: &str, bytes: &[u8]| bundle.put_immutable(path, bytes).unwrap();
+        assert!(put("log/heads/000.p/3", b"abc").is_empty());
         assert_eq!(bundle.read("log/heads/000.p/3", 10).unwrap().unwrap(), b"abc");
         assert_eq!(bundle.read("log/heads/000.p/3", 2).unwrap(), None);
-        bundle.remove_partials_but("log/heads/000", Some(7)).unwrap();
+        assert!(put("log/heads/000.p/7", b"abcdefg").is_empty());
         assert_eq!(bundle.read("log/heads/000.p/3", 10).unwrap(), None);
         assert!(bundle.read("log/heads/000.p/7", 10).unwrap().is_some());
-        bundle.remove_partials_but("log/heads/000", None).unwrap();
+        assert!(put("log/heads/000", b"abcdefghi").is_empty());
         assert!(!dir.path().join("log/heads/000.p").exists());
-        bundle.remove_partials_but("log/heads/001", None).unwrap();
-        assert_eq!(fs::read_dir(dir.path().join("log/heads")).unwrap().count(), 0, "nothing unfinished is left");
+        assert_eq!(fs::read_dir(dir.path().join("log/heads")).unwrap().count(), 1, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn a_held_copy_is_never_replaced_by_other_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let bundle = BundleDir::open(dir.path()).unwrap();
+        let put = |path: &str, bytes: &[u8]| bundle.put_immutable(path, bytes).unwrap();
+        let held = |path: &str| bundle.read(path, 100).unwrap().unwrap();
+        assert!(put("log/heads/000.p/3", b"abc").is_empty());
+        for other in [&b"abX"[..], b"ab", b"abcd"] {
+            let faults = put("log/heads/000.p/3", other);
+            assert!(matches!(faults.as_slice(), [fault] if fault.starts_with("log/heads/000.p/3: ")), "{faults:?}");
+            assert_eq!(held("log/heads/000.p/3"), b"abc");
+        }
+        // Another path, and yet the same place: both are kept.
+        for (path, other) in [("log/heads/000.p/5", &b"abXde"[..]), ("log/heads/000", b"abXdefg")] {
+            assert!(put(path, other).iter().any(|fault| fault.starts_with("log/heads/000.p/3: ")));
+            assert_eq!((held("log/heads/000.p/3"), held(path)), (b"abc".to_vec(), other.to_vec()));
+        }
+        // A list that became shorter does not shorten what is held.
+        assert!(put("log/heads/001.p/3", b"abc").is_empty());
+        assert!(put("log/heads/001.p/2", b"ab").is_empty());
+        assert_eq!(held("log/heads/001.p/3"), b"abc");
     }
 }

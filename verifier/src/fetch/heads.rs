@@ -97,9 +97,8 @@ async fn widest(client: &LogClient, index: u64) -> Result<Option<(u16, Bytes)>, 
 
 impl MirroredHeads {
     fn take(&mut self, dir: &BundleDir, index: u64, width: u16, page: &[u8], log: &VerifierKey) -> Result<(), Failure> {
-        let whole = format!("log/heads/{}", PageId { index, width: TILE_WIDTH });
-        dir.write(&format!("log/{}", ResourcePath::Heads(PageId { index, width })), page)?;
-        dir.remove_partials_but(&whole, (width < TILE_WIDTH).then_some(width))?;
+        let path = format!("log/{}", ResourcePath::Heads(PageId { index, width }));
+        self.faults.extend(dir.put_immutable(&path, page)?);
         let notes = merkle::decode_entries(page).unwrap_or_default();
         if notes.len() != usize::from(width) {
             self.faults.push(format!("page {index} of the log's heads holds {} of {width}", notes.len()));

@@ -7,8 +7,8 @@
 //!
 //! The heads come after the witnesses: whatever head a witness had seen, an honest log lists by then. Everything is
 //! verified as it arrives, and everything that arrives is written, verified or not: what a log really served is what
-//! an auditor wants to keep. Killed at any point and run again, it goes on; full pages and tiles never change and are
-//! not fetched twice.
+//! an auditor wants to keep. A page or tile that is held is never replaced by other bytes: they may never change.
+//! Killed at any point and run again, it goes on; full pages and tiles are not fetched twice.
 
 mod bundle_dir;
 mod heads;
@@ -19,6 +19,7 @@ use crate::arguments::Fetch;
 use crate::documents::print;
 use crate::failure::{Failure, failed, read_policy, usage};
 use crate::wrap::hanging;
+use audit::amount::amount;
 use audit::quote::{plain, quoted};
 use audit::witness_dir;
 use bundle_dir::BundleDir;
@@ -235,9 +236,11 @@ fn show(
     let mut lines = hanging(
         "",
         &plain(&format!(
-            "{name}: {size} entries, {heads} heads, {} of {} witnesses, in {}",
+            "{name}: {}, {}, {} of {}, in {}",
+            amount(size, "entry", "entries"),
+            amount(heads, "head", "heads"),
             signed.witness_checkpoints.len(),
-            policy.witnesses().len(),
+            amount(policy.witnesses().len() as u64, "witness", "witnesses"),
             arguments.out.display()
         )),
     );

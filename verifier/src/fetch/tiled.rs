@@ -1,6 +1,6 @@
 //! One tiled log mirrored: entries page by page, the tree over them recomputed, every tile compared with it.
 
-use super::bundle_dir::BundleDir;
+use super::bundle_dir::{BundleDir, MAX_PAGE_BYTES};
 use crate::failure::Failure;
 use bytes::Bytes;
 use client::{FetchError, LogClient};
@@ -10,9 +10,6 @@ use service::progress::Progress;
 
 /// Pages and tiles asked for at once.
 const AT_ONCE: usize = 4;
-
-/// Largest page.
-const MAX_PAGE_BYTES: u64 = 256 * (2 + 65_535);
 
 /// Where a tiled log comes from and where it goes.
 pub(super) struct Mirror<'fetch> {
@@ -60,7 +57,7 @@ impl Mirror<'_> {
                 let _ = merkle::encode_entry(&mut bytes, entry);
             }
             if is_new {
-                self.put(ResourcePath::Entries(page), page, &bytes)?;
+                mirrored.faults.extend(self.put(ResourcePath::Entries(page), &bytes)?);
             }
             progress.advance(entries.len() as u64);
         }
@@ -97,8 +94,7 @@ impl Mirror<'_> {
                 mirrored.faults.push(format!("{tile} differs from the entries"));
             }
             if is_new {
-                let page = PageId { index: tile.index, width: tile.width };
-                self.put(ResourcePath::Tile(tile), page, &bytes)?;
+                mirrored.faults.extend(self.put(ResourcePath::Tile(tile), &bytes)?);
             }
         }
         Ok(Ok(()))
@@ -115,12 +111,9 @@ impl Mirror<'_> {
         Ok(self.client.tile(tile).await.map(|bytes| (bytes, true)))
     }
 
-    /// Writes a page or tile and takes the narrower ones of its place away.
-    fn put(&self, resource: ResourcePath, page: PageId, bytes: &[u8]) -> Result<(), Failure> {
-        let path = format!("{}{resource}", self.prefix);
-        self.dir.write(&path, bytes)?;
-        let whole = path.split_once(".p/").map_or(path.as_str(), |(whole, _)| whole);
-        self.dir.remove_partials_but(whole, (page.width < TILE_WIDTH).then_some(page.width))
+    /// Writes a page or tile, unless other bytes are held in its place: that is a fault.
+    fn put(&self, resource: ResourcePath, bytes: &[u8]) -> Result<Vec<String>, Failure> {
+        self.dir.put_immutable(&format!("{}{resource}", self.prefix), bytes)
     }
 }
 

@@ -4,6 +4,7 @@ use super::{SendError, Sender, Waiting, in_background};
 use crate::calls::Wait;
 use crate::outbox::OutboxError;
 use crate::proof::OfferedProof;
+use crate::wire;
 use note::{Policy, ProofRefusal};
 use receipt::SeqNo;
 
@@ -23,6 +24,11 @@ pub enum CosignedError {
         /// What happened last.
         last: String,
     },
+    /// The log has no witnesses, and so never a cosigned proof.
+    #[error(
+        "the receipts are in the log, and this log has no witnesses to vouch for them: its operator must add [[witness]] blocks to its configuration"
+    )]
+    NoWitnesses,
     /// The policy does not know the log.
     #[error("the policy cannot judge this log's proofs: {0}")]
     Policy(ProofRefusal),
@@ -53,6 +59,7 @@ impl Sender {
         loop {
             let (offered, retry_after) = match self.log.submit(entry, Wait::Cosigned).await {
                 Ok(inclusion) => (Some(inclusion), None),
+                Err(error) if error.has_code(wire::CODE_NO_WITNESSES) => return Err(CosignedError::NoWitnesses),
                 Err(error) if error.may_pass() => {
                     last = error.to_string();
                     (

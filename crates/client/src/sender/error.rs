@@ -28,6 +28,17 @@ pub enum SendError {
     /// The log does not answer as a log does; trying again will not help.
     #[error("the log does not answer as a log should: {0}")]
     Log(FetchError),
+    /// What answers knows nothing of issuers at all.
+    #[error(
+        "{url} is not a log: asked for this gate's issuer it answers {answer:?}, which no log does (one that does not know an issuer answers 404 {}); check --log",
+        wire::CODE_UNKNOWN_ISSUER
+    )]
+    NotALog {
+        /// The address asked.
+        url: String,
+        /// Status and code of the answer.
+        answer: String,
+    },
     /// The log does not know the issuer.
     #[error(
         "the log does not know {issuer}; ask its operator to add the issuer (`counterfoil-log issuer add`) with this vkey: {vkey}"
@@ -47,6 +58,19 @@ pub enum SendError {
         code: String,
         /// The log's sentence.
         detail: String,
+    },
+    /// The outbox is empty, and the log holds receipts by its key.
+    #[error(
+        "the outbox {dir} is new, and {issuer}'s key has already signed {log_has} receipts elsewhere, which the log holds; signing from here would make \
+         a second history, so nothing was signed: use the outbox they are in, or make a new issuer key under a new name"
+    )]
+    OutboxNew {
+        /// The outbox.
+        dir: PathBuf,
+        /// Whose key it is.
+        issuer: IssuerName,
+        /// The log's next seq.
+        log_has: SeqNo,
     },
     /// The log holds more of this stream than the outbox.
     #[error(

@@ -51,6 +51,8 @@ pub struct LogState {
     /// `wait=cosigned` is answered with cosignatures from this call on.
     pub cosigns_after: u64,
     pub cosigned_calls: u64,
+    /// `wait=cosigned` is refused for good, as by a log without witnesses.
+    pub has_no_witnesses: bool,
 }
 
 #[derive(Clone)]
@@ -84,6 +86,7 @@ impl StrictLog {
             duplicates: 0,
             cosigns_after: 0,
             cosigned_calls: 0,
+            has_no_witnesses: false,
         };
         let state = Arc::new(Mutex::new(state));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -256,6 +259,10 @@ async fn batch(State(log): State<StrictLog>, body: Bytes) -> Response {
 async fn single(State(log): State<StrictLog>, headers: HeaderMap, entry: Bytes) -> Response {
     let cosigned = headers.get(wire::PREFER).is_some_and(|value| value == wire::WAIT_COSIGNED);
     let mut state = log.lock();
+    if cosigned && state.has_no_witnesses {
+        state.cosigned_calls += 1;
+        return problem(StatusCode::NOT_IMPLEMENTED, wire::CODE_NO_WITNESSES);
+    }
     let (_, index) = match state.take(&entry) {
         Ok(taken) => taken,
         Err(refusal) => return problem(StatusCode::CONFLICT, refusal.code.as_str()),
