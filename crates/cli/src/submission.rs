@@ -284,7 +284,10 @@ impl Reader {
 /// `line` cannot become a receipt; `follows` says whether lines before it did.
 fn refused(line: &InputBody, reason: &BodyFault, follows: bool) -> Failure {
     let is_cut_off = serde_json::from_str::<serde::de::IgnoredAny>(&line.body).is_err_and(|error| error.is_eof());
-    let rule = if is_cut_off { ", and it ends too early: one object must stand on one line" } else { "" };
+    let reason = match is_cut_off {
+        true => "the line ends before its JSON does; one object must stand on one line".to_owned(),
+        false => reason.to_string(),
+    };
     let before = if follows { "the lines before it are submitted: " } else { "" };
-    Failure::unreadable(format!("line {}: {reason}{rule}; {before}put it right and run the same call again", line.line))
+    Failure::unreadable(format!("line {}: {reason}; {before}put it right and run the same call again", line.line))
 }

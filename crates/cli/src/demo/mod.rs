@@ -83,7 +83,7 @@ fn play(args: &DemoArgs) -> Result<bool, DemoError> {
     stage.start_log()?;
     stage.start_witnesses()?;
     stage.wait_until_ready()?;
-    println!("    {:<16} {:<33} {:<5} by", "scene", "what was done", "found");
+    println!("    {:<16} {:<32} {:<5} by", "scene", "what was done", "found");
     let mut all = true;
     let mut show = |scene: Scene| {
         all &= scene.as_it_must;
@@ -113,7 +113,7 @@ fn play(args: &DemoArgs) -> Result<bool, DemoError> {
 fn print_scene(scene: &Scene) {
     let (mark, colour) = if scene.as_it_must { ("ok ", AnsiColor::Green) } else { ("BAD", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(colour.into()));
-    println!("{style}{mark}{style:#} {:<16} {:<33} {:<5} {}", scene.name, scene.done, scene.verdict, scene.check);
+    println!("{style}{mark}{style:#} {:<16} {:<32} {:<5} {}", scene.name, scene.done, scene.verdict, scene.check);
 }
 
 /// The directory to work in: the one named, if it is new or empty; else a new one in the temporary directory.
