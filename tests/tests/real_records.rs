@@ -152,6 +152,9 @@ fn the_scope_by_resource_misses_what_the_scope_by_person_catches() {
     // G's gate stopped the pair itself; H's first pair went through two resources of one person.
     let verdict = audit_of("sequence-attack-repro", &run('G'), Some(BY_PERSON));
     assert_eq!(count(&verdict, "sequence", "sequence-forbidden"), 0);
+    // Without a relation nobody can say whose the two resources are: that is not the same as ok.
+    let verdict = audit_of("sequence-attack-repro", &run('H'), None);
+    assert_eq!(status(&verdict, "sequence/R4_SEQUENCE/subject"), "not_checked");
     let by_resource = BY_PERSON.replace("scope = \"subject\"", "scope = \"resource\"");
     let verdict = audit_of("sequence-attack-repro", &run('H'), Some(&by_resource));
     assert_eq!(status(&verdict, "sequence/R4_SEQUENCE/resource"), "ok");

@@ -7,8 +7,7 @@
 //! D/state/         what the witness remembers
 //! ```
 //!
-//! Made under a temporary name and renamed when whole, so that a kill half-way leaves nothing that looks like a
-//! witness.
+//! The last step gives the directory its name: an init that is killed leaves nothing that looks like a witness.
 
 use crate::evidence::Evidence;
 use crate::journal::book::{Journal, journal_name};

@@ -171,9 +171,10 @@ impl RuleState<'_> {
                 },
             ]
         };
-        // What the auditor's own file asks for must be checked for every action; the built-in rule looks at all
-        // scopes so that one of them fits.
-        match from_file {
+        // What the auditor's own file asks for must be checked for every action. The built-in rule looks at all scopes
+        // so that one of them fits; but only the subject, the widest, catches what was spread over the others, so an
+        // action without one leaves that open.
+        match from_file || rule.scope == Scope::Subject {
             true => self.check.not_checked("scope-absent", &[&action.at], words),
             false => self.check.notice("scope-absent", &[&action.at], words),
         }

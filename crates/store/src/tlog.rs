@@ -78,8 +78,8 @@ pub struct Tlog {
 }
 
 impl Tlog {
-    /// Makes an empty log in `dir`, which must not exist. It is made under another name and renamed when whole, so
-    /// that a kill leaves nothing half-made.
+    /// Makes an empty log in `dir`, which must not exist. The directory gets its name in the last step: a creation
+    /// that is killed leaves no log.
     ///
     /// # Errors
     /// [`StoreError::Exists`] when there is something; [`StoreError::Io`].

@@ -12,7 +12,7 @@ pub(super) async fn alive() -> impl IntoResponse {
     ([(header::CACHE_CONTROL, "no-store")], "ok\n")
 }
 
-/// `GET /readyz`: the log can commit, and its offered head is at most two intervals behind its newest signed one.
+/// `GET /readyz`: 200 while commits go through and `/checkpoint` lags the newest signed head by no more than two intervals.
 pub(super) async fn ready(State(log): State<Arc<Log>>) -> Response {
     let not_ready = |detail: &str| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "The log is not ready", detail)
