@@ -36,6 +36,6 @@ pub use policy::{
     MAX_OF_EACH, MAX_POLICY_LEN, Policy, PolicyError, PolicyErrorKind, PolicyGroup, PolicyLog, PolicyName,
     PolicyWitness,
 };
-pub use proof::{MAX_PROOF_LEN, ProofFormatError, ProofRefusal, TlogProof, VerifiedProof};
+pub use proof::{MAX_PROOF_LEN, ProofFormatError, ProofRefusal, TlogProof, VerifiedProof, proof_text};
 pub use quorum::{Member, Tolerance};
 pub use signed::{MAX_NOTE_LEN, MAX_SIGNATURES, NoteError, NoteSignature, SignatureError, SignedNote, sign_note};
