@@ -57,7 +57,7 @@ fn vet(entry: &[u8], registry: &Registry, settle_signature: impl Fn(&Checked) ->
     };
     let not_taken = |reason| Vetted::NotTaken { reason, issuer: Some(receipt.issuer().clone()) };
     let checked = match registry.submitter(receipt.issuer()) {
-        Some(state) => check_signature(&receipt, &state),
+        Some(state) => check_signature(&receipt, &state, registry.key_tables()),
         None => Err(Refusal::unknown_issuer(&receipt)),
     };
     let checked = match checked {
