@@ -68,7 +68,7 @@ fn vet(entry: &[u8], registry: &Registry, signature_is_final: bool) -> Vetted {
     let not_taken =
         |reason: Refusal| Vetted::NotTaken { reason: reason.into(), issuer: Some(receipt.issuer().clone()) };
     let Some(state) = registry.submitter(receipt.issuer()) else { return not_taken(Refusal::unknown_issuer(&receipt)) };
-    match check_signature(&receipt, &state) {
+    match check_signature(&receipt, &state, registry.key_tables()) {
         Ok(checked) if signature_is_final && !checked.is_signed_for(&state) => {
             not_taken(Refusal::bad_signature(&receipt, &state))
         }
