@@ -102,7 +102,7 @@ impl Log {
         match self.pool.run(move || vet_alone(&entry, &registry)).await {
             None => Outcome::NotTaken(NotTaken::Overloaded),
             Some(Vetted::NotTaken { reason, .. }) => {
-                metrics::counter!("counterfoil_log_refusals_total", "code" => reason.code()).increment(1);
+                metrics::counter!(crate::instruments::REFUSALS, "code" => reason.code()).increment(1);
                 Outcome::NotTaken(reason)
             }
             Some(checked) => match self.commit(vec![checked]).await {
@@ -139,6 +139,7 @@ impl Log {
 
     async fn commit(&self, receipts: Vec<Vetted>) -> Result<Vec<Outcome>, NotTaken> {
         let (reply, outcomes) = oneshot::channel();
+        let _queued = crate::instruments::queued();
         match self.queue.try_send(Command::Submit(Submission { receipts, reply })) {
             Ok(()) => match outcomes.await {
                 Ok(outcomes) => Ok(outcomes),
@@ -147,7 +148,10 @@ impl Log {
                     Err(NotTaken::Stopping)
                 }
             },
-            Err(TrySendError::Full(_)) => Err(NotTaken::Overloaded),
+            Err(TrySendError::Full(_)) => {
+                metrics::counter!(crate::instruments::REFUSALS, "code" => NotTaken::Overloaded.code()).increment(1);
+                Err(NotTaken::Overloaded)
+            }
             Err(TrySendError::Disconnected(_)) => Err(NotTaken::Stopping),
         }
     }

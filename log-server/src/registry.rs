@@ -3,6 +3,8 @@
 //! Two facts about each: its state, from its receipts in the log, and whether the operator's file lists it now. Only a
 //! listed issuer can submit; a state stays for ever.
 
+use crate::issuer_rates::IssuerRates;
+use crate::refusal::NotTaken;
 use merkle::LeafIndex;
 use note::VerifierKey;
 use receipt::{IssuerName, IssuerState, SeqNo};
@@ -11,7 +13,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// All issuers.
 #[derive(Debug, Default)]
-pub struct Registry(RwLock<BTreeMap<IssuerName, Known>>);
+pub struct Registry {
+    known: RwLock<BTreeMap<IssuerName, Known>>,
+    rates: Option<IssuerRates>,
+}
 
 /// One issuer.
 #[derive(Clone, Debug)]
@@ -46,7 +51,21 @@ impl Known {
 impl Registry {
     /// With these issuers.
     pub fn new(known: impl IntoIterator<Item = Known>) -> Self {
-        Self(RwLock::new(known.into_iter().map(|known| (known.state.name().clone(), known)).collect()))
+        let known = known.into_iter().map(|known| (known.state.name().clone(), known)).collect();
+        Self { known: RwLock::new(known), rates: None }
+    }
+
+    /// The same, with a limit on what each issuer may have committed in a second.
+    #[must_use]
+    pub fn with_rates(self, rates: Option<IssuerRates>) -> Self {
+        Self { rates, ..self }
+    }
+
+    /// Takes one receipt from the budget of a listed issuer, and says so if there is none left. To be asked for a receipt
+    /// that would be committed, and for no other (see [`IssuerRates`]).
+    pub(crate) fn over_budget(&self, name: &IssuerName) -> Option<NotTaken> {
+        let wait = self.rates.as_ref()?.take(name).err()?;
+        Some(NotTaken::RateLimited { wait })
     }
 
     /// What is known of one issuer.
@@ -94,6 +113,9 @@ impl Registry {
         for (name, known) in known.iter_mut() {
             known.listed = names.contains(name);
         }
+        if let Some(rates) = &self.rates {
+            rates.keep(|name| names.contains(name));
+        }
     }
 
     /// A commit has moved an issuer on; `last_index` is its newest receipt's.
@@ -116,10 +138,10 @@ impl Registry {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<IssuerName, Known>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<IssuerName, Known>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
