@@ -2,8 +2,9 @@
 //! are set here, when somebody asks for `/metrics`.
 
 use crate::publication::Publication;
+use crate::refusal::NotTaken;
 use crate::room::Room;
-use metrics::{Gauge, Unit, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics::{Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use note::VerifierKey;
 use std::sync::{Arc, OnceLock};
 
@@ -37,7 +38,7 @@ pub fn describe() {
     describe_counter!("counterfoil_log_witness_failures_total", "Failed rounds with a witness");
     describe_gauge!("counterfoil_log_offered_size", "Entries under the head on offer");
     describe_gauge!("counterfoil_log_offered_cosignatures", "Cosignatures on the head on offer");
-    describe_gauge!(QUEUE, "Submissions (a batch is one) that wait for their commit");
+    describe_gauge!(QUEUE, "Submissions (a batch is one) that wait to be vetted and committed");
     describe_gauge!(QUEUE_CAPACITY, "Submissions that may wait before further ones are answered 503");
     describe_gauge!(SIZE, "Entries under the newest signed head");
     describe_gauge!(SIGNED_AGE, Unit::Seconds, "Since the newest head was signed, or the log was started");
@@ -47,6 +48,12 @@ pub fn describe() {
     describe_gauge!(WITNESS_BEHIND, "Entries of the newest signed head that a witness has not cosigned yet");
     describe_gauge!(FREE, Unit::Bytes, "Free bytes on the store's disk");
     describe_gauge!(READY, "1 while /readyz says so, else 0");
+}
+
+/// Counts a refusal by its code, and hands it back.
+pub fn refused(reason: NotTaken) -> NotTaken {
+    counter!(REFUSALS, "code" => reason.code()).increment(1);
+    reason
 }
 
 /// A submission that waits for its commit, counted until this is dropped.

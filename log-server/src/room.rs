@@ -3,6 +3,7 @@
 //!
 //! Holds the decision, the thread that looks, and the refusal in front of the submissions. Reads go on: they need no room.
 
+use crate::instruments::refused;
 use crate::refusal::NotTaken;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -156,8 +157,7 @@ impl<S: Service<Request, Response = Response>> Service<Request> for RefusesWitho
         if self.room.is_enough() {
             return Either::Left(self.inner.call(request));
         }
-        metrics::counter!(crate::instruments::REFUSALS, "code" => NotTaken::NoRoom.code()).increment(1);
-        Either::Right(ready(Ok(NotTaken::NoRoom.to_problem().into_response())))
+        Either::Right(ready(Ok(refused(NotTaken::NoRoom).to_problem().into_response())))
     }
 }
 

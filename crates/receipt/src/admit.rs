@@ -205,7 +205,7 @@ pub fn place(
 ) -> Result<Admitted, Refusal> {
     let receipt = &checked.receipt;
     let (seq, next) = (receipt.seq(), state.next_seq());
-    let is_signed = checked.is_good_under(state.keys().in_force_at(seq));
+    let is_signed = checked.is_signed_for(state);
     let is_held = is_signed && seq < next;
     let held_id = if is_held { held(seq) } else { None };
     // Anybody can take the second signature off a rotate: what is left is no fork, and nobody's but theirs.
@@ -237,6 +237,11 @@ impl Checked {
     /// The receipt, whatever became of its signatures.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
+    }
+
+    /// Whether the first signature is good under the key that is in force at its seq, as far as `state` tells.
+    pub fn is_signed_for(&self, state: &IssuerState) -> bool {
+        self.is_good_under(state.keys().in_force_at(self.receipt.seq()))
     }
 
     fn is_good_under(&self, in_force: &VerifierKey) -> bool {
@@ -317,16 +322,22 @@ impl Refusal {
         )
     }
 
+    /// For a receipt whose signature is not good under the key in force.
+    pub fn bad_signature(receipt: &Receipt, state: &IssuerState) -> Self {
+        let (seq, key) = (receipt.seq(), state.keys().in_force_at(receipt.seq()));
+        Self::new(
+            RefusalCode::BadSignature,
+            format!("the signature does not verify under the key in force at seq {seq}, {key}"),
+        )
+    }
+
     fn of_placed(code: RefusalCode, checked: &Checked, state: &IssuerState, held_id: Option<ReceiptId>) -> Self {
         let receipt = &checked.receipt;
         let (seq, next, head) = (receipt.seq(), state.next_seq(), state.head());
-        let key = state.keys().in_force_at(seq);
         let detail = match code {
             RefusalCode::Malformed => String::from("not a receipt"),
             RefusalCode::UnknownIssuer => return Self::unknown_issuer(receipt),
-            RefusalCode::BadSignature => {
-                format!("the signature does not verify under the key in force at seq {seq}, {key}")
-            }
+            RefusalCode::BadSignature => return Self::bad_signature(receipt, state),
             RefusalCode::Duplicate => format!("the receipt at seq {seq} is held already"),
             RefusalCode::Fork if seq < next => {
                 format!("the issuer signed two histories: another receipt is held at seq {seq}")

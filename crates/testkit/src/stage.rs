@@ -241,6 +241,11 @@ impl Stage {
         Ok(())
     }
 
+    /// The process of the log, while it runs.
+    pub fn log_process(&self) -> Option<u32> {
+        self.log.as_ref().map(|process| process.0.id())
+    }
+
     /// Kills the log.
     pub fn stop_log(&mut self) {
         self.log = None;
