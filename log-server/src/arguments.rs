@@ -59,7 +59,7 @@ pub struct Init {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: counterfoil-log serve --config log/config.toml --listen 0.0.0.0:8080 --set limits.connections=256\n\
-    Flags win over COUNTERFOIL_<KEY> in the environment, and that over the file. SIGHUP reads the issuers file again; SIGTERM stops."
+    Flags win over COUNTERFOIL_<KEY> in the environment, and that over the file. SIGHUP reads the issuers file and the certificate again; SIGTERM stops."
 )]
 pub struct Serve {
     /// The configuration file
@@ -148,6 +148,18 @@ pub enum Issuer {
         dir: PathBuf,
         /// The issuer's verification key, as `counterfoil keygen --kind issuer` prints it
         vkey: String,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let an issuer submit no more receipts; what it has in the log stays
+    #[command(after_help = "Example: counterfoil-log issuer retire --dir log gate.example/support-1")]
+    Retire {
+        /// The log's directory
+        #[arg(long, value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+        /// The issuer's name
+        name: String,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,

@@ -185,6 +185,7 @@ impl<L: Ledger> Committer<L> {
             self.publication.signed(&self.newest.head);
             metrics::histogram!("counterfoil_log_commit_seconds").record(started.elapsed().as_secs_f64());
             metrics::counter!("counterfoil_log_receipts_total").increment(staged.admitted.len() as u64);
+            metrics::histogram!(crate::instruments::BATCH).record(staged.admitted.len() as f64);
         }
         let mut kept = Vec::with_capacity(staged.forks.len());
         for pair in &staged.forks {
@@ -213,9 +214,9 @@ impl<L: Ledger> Committer<L> {
                 (None, Vetted::NotTaken { reason, .. }) => Judged::NotTaken(reason),
                 (None, Vetted::Checked { checked, credential }) => self.stage(*checked, credential, staged, now)?,
             };
-            if let (Some(code), Some(issuer)) = (verdict.refused_with(), issuer) {
-                stopped.insert(issuer, code);
-                metrics::counter!("counterfoil_log_refusals_total", "code" => code).increment(1);
+            if let Some(code) = verdict.refused_with() {
+                metrics::counter!(crate::instruments::REFUSALS, "code" => code).increment(1);
+                stopped.extend(issuer.map(|issuer| (issuer, code)));
             }
             judged.push(verdict);
         }
@@ -244,10 +245,12 @@ impl<L: Ledger> Committer<L> {
             return Err(fault);
         }
         match placed {
-            Ok(admitted) => Ok(match credential {
-                Some(found) => Judged::NotTaken(NotTaken::Credential(found)),
-                None => Judged::Staged { offset: staged.push(admitted), duplicate: false },
-            }),
+            Ok(admitted) => {
+                Ok(match credential.map(NotTaken::Credential).or_else(|| self.registry.over_budget(issuer)) {
+                    Some(reason) => Judged::NotTaken(reason),
+                    None => Judged::Staged { offset: staged.push(admitted), duplicate: false },
+                })
+            }
             Err(refusal) if refusal.code == RefusalCode::Duplicate => match staged.offset_of(issuer, receipt.seq()) {
                 Some(offset) => Ok(Judged::Staged { offset, duplicate: true }),
                 None => Ok(Judged::Held { located: Located::new(&receipt, self.held_index(issuer, receipt.seq())?) }),

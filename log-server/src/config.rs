@@ -9,6 +9,7 @@
 //! url = "http://127.0.0.1:7380"
 //! ```
 
+use crate::issuer_rates::IssuerRates;
 use crate::quorum::{Quorum, QuorumError};
 use client::{AddressError, BaseUrl};
 use note::{KeyKind, Policy, PolicyError, VerifierKey};
@@ -17,6 +18,7 @@ use service::Limits;
 use service::config::{ConfigError, Flags, Loaded};
 use service::limits::LimitError;
 use service::logs::LogFormat;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,6 +59,21 @@ pub struct LogConfig {
     /// Submissions that may wait for the committer. A further one is answered 503.
     #[serde(default = "default_queue")]
     pub queue: usize,
+    /// Mebibytes that must be free on the store's disk; with less, no receipts are taken.
+    #[serde(default = "default_min_free_mib")]
+    pub min_free_mib: u64,
+    /// Receipts that one issuer may have committed in a second, on the long run. Without it: as many as the log can take.
+    pub issuer_receipts_per_s: Option<u32>,
+    /// Receipts that an issuer may have committed at once after a pause. Without it: those of one second.
+    pub issuer_burst: Option<u32>,
+    /// How long `/readyz` says 503 after SIGTERM while everything else goes on, so that a load balancer can look elsewhere.
+    #[serde(default)]
+    pub drain_notice_ms: u64,
+    /// The file with the token for `/v1/admin`. Without it there is no `/v1/admin`.
+    pub admin_token_file: Option<PathBuf>,
+    /// The certificate and its key. Without them the log speaks plain HTTP.
+    #[serde(default)]
+    pub tls: TlsFiles,
     /// How log lines look.
     #[serde(default)]
     pub log_format: LogFormat,
@@ -78,6 +95,31 @@ pub struct WitnessConfig {
     pub vkey: String,
     /// Its address.
     pub url: String,
+}
+
+/// A certificate chain and its key, in PEM: both or none.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TlsFiles {
+    /// The chain, the server's own certificate first.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// Both files, or nothing.
+    ///
+    /// # Errors
+    /// [`SetupError::HalfTls`] where one is missing.
+    pub fn both(&self) -> Result<Option<(&Path, &Path)>, SetupError> {
+        match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => Ok(Some((certificate, key))),
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(SetupError::HalfTls { set: "certificate", missing: "key" }),
+            (None, Some(_)) => Err(SetupError::HalfTls { set: "key", missing: "certificate" }),
+        }
+    }
 }
 
 fn default_key() -> PathBuf {
@@ -116,6 +158,11 @@ fn default_queue() -> usize {
     4096
 }
 
+/// What the log writes in seconds of full load, several times over, and what its indexes grow by in a day.
+fn default_min_free_mib() -> u64 {
+    256
+}
+
 fn default_log_level() -> String {
     "info".into()
 }
@@ -136,6 +183,17 @@ pub enum SetupError {
         /// What it must be.
         wanted: &'static str,
     },
+    /// One of two keys that only make sense together.
+    #[error("tls.{set} is set and tls.{missing} is not; set both for TLS, or neither for plain HTTP")]
+    HalfTls {
+        /// The key that is there.
+        set: &'static str,
+        /// The one that is not.
+        missing: &'static str,
+    },
+    /// A burst of a rate that is not limited.
+    #[error("issuer_burst is set and issuer_receipts_per_s is not; set both, or neither for no limit")]
+    BurstWithoutRate,
     /// A limit outside what makes sense.
     #[error(transparent)]
     Limit(#[from] LimitError),
@@ -208,6 +266,10 @@ pub fn load(file: &Path, flags: Flags) -> Result<Loaded<LogConfig>, SetupError> 
 impl LogConfig {
     fn check(&self) -> Result<(), SetupError> {
         self.limits.check()?;
+        self.tls.both()?;
+        if self.issuer_burst.is_some() && self.issuer_receipts_per_s.is_none() {
+            return Err(SetupError::BurstWithoutRate);
+        }
         let rows = [
             ("head_interval_ms", self.head_interval_ms, 10, 60_000, "between 10 and 60000"),
             ("cosigned_wait_ms", self.cosigned_wait_ms, 1, 300_000, "between 1 and 300000"),
@@ -215,6 +277,17 @@ impl LogConfig {
             ("witness_deadline_ms", self.witness_deadline_ms, 10, 60_000, "between 10 and 60000"),
             ("linger_ms", self.linger_ms, 0, 100, "at most 100"),
             ("queue", self.queue as u64, 1, 1_000_000, "between 1 and 1000000"),
+            // A pebibyte: more is a typing error, and no disk.
+            ("min_free_mib", self.min_free_mib, 0, 1 << 30, "at most 1073741824"),
+            ("drain_notice_ms", self.drain_notice_ms, 0, 300_000, "at most 300000"),
+            (
+                "issuer_receipts_per_s",
+                self.issuer_receipts_per_s.map_or(1, u64::from),
+                1,
+                1_000_000,
+                "between 1 and 1000000",
+            ),
+            ("issuer_burst", self.issuer_burst.map_or(1, u64::from), 1, 1_000_000, "between 1 and 1000000"),
         ];
         match rows.into_iter().find(|(_, value, least, most, _)| value < least || value > most) {
             Some((key, value, _, _, wanted)) => Err(SetupError::Number { key, value, wanted }),
@@ -266,6 +339,22 @@ impl LogConfig {
         Quorum::by_policy(policy, log, &keys).map_err(|reason| SetupError::Quorum { path: path.to_owned(), reason })
     }
 
+    /// [`LogConfig::min_free_mib`] in bytes.
+    pub fn min_free_bytes(&self) -> u64 {
+        self.min_free_mib.saturating_mul(1 << 20)
+    }
+
+    /// [`LogConfig::drain_notice_ms`] as a duration.
+    pub fn drain_notice(&self) -> Duration {
+        Duration::from_millis(self.drain_notice_ms)
+    }
+
+    /// The limit on what each issuer may have committed, if there is one.
+    pub fn issuer_rates(&self) -> Option<IssuerRates> {
+        let per_s = NonZeroU32::new(self.issuer_receipts_per_s?)?;
+        Some(IssuerRates::new(per_s, self.issuer_burst.and_then(NonZeroU32::new).unwrap_or(per_s)))
+    }
+
     /// [`LogConfig::head_interval_ms`] as a duration.
     pub fn head_interval(&self) -> Duration {
         Duration::from_millis(self.head_interval_ms)
@@ -303,6 +392,17 @@ pub fn initial_text(listen: &str) -> String {
          # head_interval_ms = 200\n\
          # When `Prefer: wait=cosigned` is answered. Without it: once every witness below has cosigned.\n\
          # policy = \"policy\"\n\
+         # Below so many free mebibytes on the store's disk no receipts are taken.\n\
+         # min_free_mib = 256\n\
+         # Receipts that one issuer may have committed in a second. Without it: no limit.\n\
+         # issuer_receipts_per_s = 1000\n\
+         # The file with the token for /v1/admin. Without it: no /v1/admin.\n\
+         # admin_token_file = \"admin.token\"\n\
+         \n\
+         # TLS, by the log itself. SIGHUP reads both files again.\n\
+         # [tls]\n\
+         # certificate = \"fullchain.pem\"\n\
+         # key = \"privkey.pem\"\n\
          \n\
          # One section for each witness:\n\
          # [[witness]]\n\
@@ -342,6 +442,24 @@ mod tests {
     fn numbers_that_make_no_sense_are_refused_with_what_they_must_be() {
         let error = load_text("listen = \"a\"\nhead_interval_ms = 0").unwrap_err().to_string();
         assert_eq!(error, "head_interval_ms is 0; it must be between 10 and 60000");
+    }
+
+    #[test]
+    fn what_only_makes_sense_together_is_asked_for_together() {
+        for (text, wanted) in [
+            ("tls = { key = \"k\" }", "tls.key is set and tls.certificate is not"),
+            ("tls = { certificate = \"c\" }", "tls.certificate is set and tls.key is not"),
+            ("issuer_burst = 5", "issuer_burst is set and issuer_receipts_per_s is not"),
+            ("issuer_receipts_per_s = 0", "issuer_receipts_per_s is 0; it must be between"),
+            ("min_free_mib = 9999999999", "min_free_mib is 9999999999"),
+            ("tls = { kay = \"k\" }", "did you mean `tls.key`?"),
+        ] {
+            let error = load_text(&format!("listen = \"a\"\n{text}")).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+        let both = load_text("listen = \"a\"\ntls = { certificate = \"c\", key = \"k\" }").unwrap().values;
+        assert_eq!(both.tls.both().unwrap(), Some((Path::new("c"), Path::new("k"))));
+        assert!(both.issuer_rates().is_none());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 use note::{KeyKind, VerifierKey};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -70,6 +71,12 @@ pub enum IssuersError {
         /// The name in it.
         name: String,
     },
+    /// What is to be added has another key than its name has in the file.
+    #[error("{name} is listed with another key; an issuer has one registered key, and changes it by a rotate receipt")]
+    OtherKey {
+        /// The name.
+        name: String,
+    },
     /// One name with two keys, or one key twice.
     #[error(
         "line {line} of the issuers file names {name} again (first in line {first}); an issuer has one registered key, and changes it by a rotate receipt"
@@ -119,36 +126,101 @@ pub fn parse(text: &str, own: Option<&VerifierKey>) -> Result<Vec<VerifierKey>, 
     Ok(keys)
 }
 
-/// Adds `vkey` at the end of the file of the log with key `own`; answers the key, and false if it was there already. The new content takes the old one's place in
-/// one step, so a log that reloads meanwhile reads either.
+/// What a call did to the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was as wanted already.
+    None,
+    /// It is another one now.
+    Made {
+        /// What it was.
+        before: String,
+    },
+}
+
+impl Change {
+    /// Whether the file is another one now.
+    pub fn is_made(&self) -> bool {
+        *self != Self::None
+    }
+}
+
+/// Adds `vkey` at the end of the file of the log with key `own`; answers the key, and whether it is new there.
 ///
 /// # Errors
 /// [`IssuersError`]; the file is as it was.
-pub fn add(path: &Path, vkey: &str, own: Option<&VerifierKey>) -> Result<(VerifierKey, bool), IssuersError> {
-    let system = |source| IssuersError::System { action: "write", path: path.to_owned(), source };
+pub fn add(path: &Path, vkey: &str, own: Option<&VerifierKey>) -> Result<(VerifierKey, Change), IssuersError> {
     let key = parse_key(vkey).map_err(|reason| IssuersError::NotAKey { reason })?;
     if is_own(&key, own) {
         return Err(IssuersError::OwnKey(key.name().to_string()));
     }
-    if read(path, own)?.contains(&key) {
-        return Ok((key, false));
-    }
-    let mut text = std::fs::read_to_string(path).map_err(system)?;
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text.push_str(&format!("{key}\n"));
-    // Also finds a second key under one name, before anything is written.
+    let change = change(path, own, |keys, text| {
+        if keys.contains(&key) {
+            return Ok(None);
+        }
+        if let Some(other) = keys.iter().find(|other| other.name() == key.name()) {
+            return Err(IssuersError::OtherKey { name: other.name().to_string() });
+        }
+        let line_end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        Ok(Some(format!("{text}{line_end}{key}\n")))
+    })?;
+    Ok((key, change))
+}
+
+/// Takes the issuer called `name` out of the file of the log with key `own`; comments stay.
+///
+/// # Errors
+/// [`IssuersError`]; the file is as it was.
+pub fn retire(path: &Path, name: &str, own: Option<&VerifierKey>) -> Result<Change, IssuersError> {
+    change(path, own, |keys, text| {
+        if !keys.iter().any(|key| key.name().as_str() == name) {
+            return Ok(None);
+        }
+        let is_his = |line: &str| parse_key(line.trim()).is_ok_and(|key| key.name().as_str() == name);
+        Ok(Some(text.lines().filter(|line| !is_his(line)).flat_map(|line| [line, "\n"]).collect()))
+    })
+}
+
+/// Lets `edit` make another text of the keys and the text that are there, and nobody else do the same meanwhile.
+fn change(
+    path: &Path,
+    own: Option<&VerifierKey>,
+    edit: impl FnOnce(&[VerifierKey], &str) -> Result<Option<String>, IssuersError>,
+) -> Result<Change, IssuersError> {
+    let system = |source| IssuersError::System { action: "write", path: path.to_owned(), source };
+    // The directory is what stays when the file is replaced, so the lock is on that. It ends with the handle.
+    let directory = File::open(directory_of(path)).map_err(system)?;
+    directory.lock().map_err(system)?;
+    let keys = read(path, own)?;
+    let before = std::fs::read_to_string(path).map_err(system)?;
+    let Some(text) = edit(&keys, &before)? else { return Ok(Change::None) };
+    // Nothing is written that could not be read again.
     parse(&text, own)?;
-    let beside = path.with_extension("new");
-    let write = || {
-        let mut file = std::fs::File::create(&beside)?;
+    write(path, &text)?;
+    Ok(Change::Made { before })
+}
+
+/// Puts `text` in the place of the file, in one step that survives a power cut: a log that reads it meanwhile reads either.
+///
+/// # Errors
+/// [`IssuersError::System`].
+pub fn write(path: &Path, text: &str) -> Result<(), IssuersError> {
+    let replace = || {
+        // A link is followed, so that what it names is replaced and not the link.
+        let path = std::fs::canonicalize(path)?;
+        let beside = path.with_extension("new");
+        let mut file = File::create(&beside)?;
+        file.set_permissions(std::fs::metadata(&path)?.permissions())?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        std::fs::rename(&beside, path)
+        std::fs::rename(&beside, &path)?;
+        File::open(directory_of(&path))?.sync_all()
     };
-    write().map_err(system)?;
-    Ok((key, true))
+    replace().map_err(|source| IssuersError::System { action: "write", path: path.to_owned(), source })
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Whether `key` is the log's, under whatever name, or another key under the log's name: either would make one signer's words
@@ -205,10 +277,10 @@ mod tests {
         let path = dir.path().join("issuers");
         std::fs::write(&path, "# mine").unwrap();
         let (a, again) = (vkey("a", 1, KeyKind::Ed25519), vkey("a", 2, KeyKind::Ed25519));
-        assert!(add(&path, &a.to_string(), None).unwrap().1);
-        assert!(!add(&path, &a.to_string(), None).unwrap().1);
+        assert_eq!(add(&path, &a.to_string(), None).unwrap().1, Change::Made { before: "# mine".into() });
+        assert_eq!(add(&path, &a.to_string(), None).unwrap().1, Change::None);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# mine\n{a}\n"));
-        assert!(add(&path, &again.to_string(), None).is_err());
+        assert!(matches!(add(&path, &again.to_string(), None), Err(IssuersError::OtherKey { .. })));
         assert!(add(&path, "nonsense", None).is_err());
         assert_eq!(read(&path, None).unwrap(), [a]);
     }
@@ -227,6 +299,48 @@ mod tests {
             assert!(matches!(listed, Err(IssuersError::OwnLine { line: 2, .. })), "{taken}");
         }
         assert!(read(&path, Some(&log)).unwrap().is_empty());
-        assert!(add(&path, &vkey("gate", 2, KeyKind::Ed25519).to_string(), Some(&log)).unwrap().1);
+        assert!(add(&path, &vkey("gate", 2, KeyKind::Ed25519).to_string(), Some(&log)).unwrap().1.is_made());
+    }
+
+    #[test]
+    fn retiring_takes_out_the_one_and_leaves_comments_and_the_others() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issuers");
+        let (a, b) = (vkey("a", 1, KeyKind::Ed25519), vkey("b", 2, KeyKind::Ed25519));
+        std::fs::write(&path, format!("# gates\n{a}\n  {b}  \n# the end")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(retire(&path, "c", None).unwrap(), Change::None);
+        assert!(retire(&path, "b", None).unwrap().is_made());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# gates\n{a}\n# the end\n"));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(!retire(&path, "b", None).unwrap().is_made());
+    }
+
+    #[test]
+    fn many_who_change_the_file_at_once_lose_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issuers");
+        std::fs::write(&path, HEADER).unwrap();
+        std::thread::scope(|scope| {
+            for seed in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    add(path, &vkey(&format!("gate/{seed}"), seed, KeyKind::Ed25519).to_string(), None).unwrap()
+                });
+            }
+        });
+        assert_eq!(read(&path, None).unwrap().len(), 8);
+    }
+
+    #[test]
+    fn a_linked_file_stays_linked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("real"), dir.path().join("issuers"));
+        std::fs::write(&path, "").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        add(&link, &vkey("a", 1, KeyKind::Ed25519).to_string(), None).unwrap();
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(read(&path, None).unwrap().len(), 1);
     }
 }

@@ -8,10 +8,12 @@
 //! ```
 //!
 //! Pure decisions: [`offers`] (which head is offered), [`quorum`] (when it counts as cosigned), [`refusal`] (which
-//! status says no), [`fork_log`] (which evidence is kept), [`negotiation`]; the issuer rules themselves are `receipt`'s.
-//! Shells around them: [`committer`], [`publication`], [`witnesses`], [`routes`], [`run`]. What a store is to all of
+//! status says no), [`readiness`] (whether the log is, and why not), [`fork_log`] (which evidence is kept), [`negotiation`]; the issuer rules themselves are `receipt`'s.
+//! Shells around them: [`committer`], [`publication`], [`witnesses`], [`routes`], [`run`]. What an operator sees and does:
+//! [`instruments`], [`room`], [`issuer_rates`], [`admin`]. What a store is to all of
 //! these is [`ledger`].
 
+pub mod admin;
 pub mod answers;
 pub mod arguments;
 pub mod clock;
@@ -19,6 +21,8 @@ mod commands;
 pub mod committer;
 pub mod config;
 pub mod fork_log;
+pub mod instruments;
+pub mod issuer_rates;
 pub mod issuers_file;
 pub mod ledger;
 pub mod located;
@@ -29,9 +33,11 @@ pub mod negotiation;
 pub mod offers;
 pub mod publication;
 pub mod quorum;
+pub mod readiness;
 pub mod refusal;
 pub mod registry;
 pub mod restored;
+pub mod room;
 pub mod routes;
 pub mod run;
 pub mod stored;

@@ -1,6 +1,7 @@
 //! The running log as its request handlers see it: where receipts go in, and what is there to be read.
 
 use crate::committer::{Command, Outcome, Submission};
+use crate::instruments::{queued, refused};
 use crate::ledger::Shelf;
 use crate::publication::Publication;
 use crate::refusal::NotTaken;
@@ -103,8 +104,7 @@ impl Log {
         // From the vetting straight on to the committer, which answers: the submitter is woken once.
         let vet_and_queue = move || match vet_alone(&entry, &registry) {
             Vetted::NotTaken { reason, .. } => {
-                metrics::counter!("counterfoil_log_refusals_total", "code" => reason.code()).increment(1);
-                let _submitter_gone = reply.send(vec![Outcome::NotTaken(reason)]);
+                let _submitter_gone = reply.send(vec![Outcome::NotTaken(refused(reason))]);
             }
             checked => {
                 if let Err((reason, reply)) = enqueue(&queue, vec![checked], reply) {
@@ -113,7 +113,7 @@ impl Log {
             }
         };
         if !self.pool.spawn(vet_and_queue) {
-            return Outcome::NotTaken(NotTaken::Overloaded);
+            return Outcome::NotTaken(refused(NotTaken::Overloaded));
         }
         match self.outcomes(outcomes).await {
             Ok(mut outcomes) => outcomes.pop().unwrap_or(Outcome::NotTaken(NotTaken::Stopping)),
@@ -143,7 +143,7 @@ impl Log {
         for piece in entries.chunks(VETTED_AT_ONCE) {
             let registry = Arc::clone(&self.registry);
             let piece = self.pool.map(piece.to_vec(), move |entry| vet_in_batch(entry, &registry)).await;
-            vetted.extend(piece.ok_or(NotTaken::Overloaded)?);
+            vetted.extend(piece.ok_or_else(|| refused(NotTaken::Overloaded))?);
         }
         self.commit(vetted).await
     }
@@ -156,6 +156,7 @@ impl Log {
 
     /// What the committer answers; [`NotTaken::Stopping`] if it ended before it did.
     async fn outcomes(&self, outcomes: oneshot::Receiver<Vec<Outcome>>) -> Result<Vec<Outcome>, NotTaken> {
+        let _queued = queued();
         match outcomes.await {
             Ok(outcomes) => Ok(outcomes),
             Err(_) => {
@@ -183,7 +184,7 @@ fn enqueue(
 ) -> Result<(), (NotTaken, oneshot::Sender<Vec<Outcome>>)> {
     let (reason, command) = match queue.try_send(Command::Submit(Submission { receipts, reply })) {
         Ok(()) => return Ok(()),
-        Err(TrySendError::Full(command)) => (NotTaken::Overloaded, command),
+        Err(TrySendError::Full(command)) => (refused(NotTaken::Overloaded), command),
         Err(TrySendError::Disconnected(command)) => (NotTaken::Stopping, command),
     };
     match command {

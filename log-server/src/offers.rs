@@ -17,6 +17,7 @@
 //! Pure: no clock, no network. Times are durations since some start of the caller's.
 
 use crate::quorum::Quorum;
+use merkle::TreeSize;
 use note::{CosignatureLine, SignedCheckpoint, Verified, VerifierKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct Taken {
     pub news: bool,
     /// Lines that are over no head that was offered lately, or not by this witness, or stale.
     pub dropped: usize,
+    /// The largest size that a new line is over.
+    pub size: Option<TreeSize>,
 }
 
 impl Offers {
@@ -93,7 +96,10 @@ impl Offers {
     pub fn cosigned(&mut self, witness: usize, lines: &[CosignatureLine]) -> Taken {
         let mut taken = Taken::default();
         for line in lines {
-            if self.take(witness, line) { taken.news = true } else { taken.dropped += 1 }
+            match self.take(witness, line) {
+                Some(size) => (taken.news, taken.size) = (true, taken.size.max(Some(size))),
+                None => taken.dropped += 1,
+            }
         }
         if taken.news {
             self.settle_quorum();
@@ -135,18 +141,16 @@ impl Offers {
         true
     }
 
-    fn take(&mut self, witness: usize, line: &CosignatureLine) -> bool {
-        let Some(key) = self.witnesses.get(witness) else { return false };
+    /// The size of the head that `line` is over, if it is news.
+    fn take(&mut self, witness: usize, line: &CosignatureLine) -> Option<TreeSize> {
+        let key = self.witnesses.get(witness)?;
         let newest_first = self.offers.iter_mut().rev();
-        let Some(offer) = newest_first.into_iter().find(|offer| line.verify(offer.head.note().text(), key).is_ok())
-        else {
-            return false;
-        };
+        let offer = newest_first.into_iter().find(|offer| line.verify(offer.head.note().text(), key).is_ok())?;
         let is_newer = offer.cosignatures.get(&witness).is_none_or(|held| held.timestamp_s() < line.timestamp_s());
         if is_newer {
             offer.cosignatures.insert(witness, line.clone());
         }
-        is_newer
+        is_newer.then(|| offer.head.checkpoint().size)
     }
 
     fn settle_quorum(&mut self) {
@@ -169,7 +173,7 @@ impl Offer {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use merkle::{Hash, RootHash, TreeSize};
+    use merkle::{Hash, RootHash};
     use note::{Checkpoint, KeyKind, KeyName, Origin, SigningKey, cosign, sign_checkpoint};
 
     const INTERVAL: Duration = Duration::from_millis(200);
@@ -278,10 +282,13 @@ mod tests {
         offers.signed(head(1), at(0));
         let over_another_head = line(0, 7, 5);
         let by_another_witness = line(1, 1, 5);
-        assert_eq!(offers.cosigned(0, &[over_another_head, by_another_witness]), Taken { news: false, dropped: 2 });
-        assert_eq!(offers.cosigned(5, &[line(0, 1, 5)]), Taken { news: false, dropped: 1 });
+        assert_eq!(
+            offers.cosigned(0, &[over_another_head, by_another_witness]),
+            Taken { news: false, dropped: 2, size: None }
+        );
+        assert_eq!(offers.cosigned(5, &[line(0, 1, 5)]), Taken { news: false, dropped: 1, size: None });
         assert_eq!(offers.served().unwrap().note().signatures().len(), 1);
-        assert_eq!(offers.cosigned(0, &[line(0, 1, 5)]), Taken { news: true, dropped: 0 });
+        assert_eq!(offers.cosigned(0, &[line(0, 1, 5)]), Taken { news: true, dropped: 0, size: Some(TreeSize(1)) });
         assert_eq!(offers.served().unwrap().note().signatures().len(), 2);
         assert_eq!(offers.cosigners(), [0]);
     }
@@ -331,7 +338,7 @@ mod tests {
             offers.signed(head(size), at(size * 1000));
         }
         assert_eq!(offers.offers.len(), 1 + EARLIER_OFFERS);
-        assert_eq!(offers.cosigned(0, &[line(0, 1, 5)]), Taken { news: false, dropped: 1 });
+        assert_eq!(offers.cosigned(0, &[line(0, 1, 5)]), Taken { news: false, dropped: 1, size: None });
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use crate::offers::{Offers, Taken};
 use bytes::Bytes;
 use note::{CosignatureLine, SignedCheckpoint, Verified};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -28,6 +29,40 @@ pub struct Publication {
     moved: watch::Sender<u64>,
     /// A head is waiting to be offered: the ticker has something to time.
     waiting: Notify,
+    times: Mutex<Times>,
+}
+
+/// When what is published last moved. Durations since the start.
+#[derive(Debug, Default)]
+struct Times {
+    signed: Duration,
+    offered: Duration,
+    /// By place of the witness: when its newest cosignature came, and the largest size it is known to have cosigned.
+    cosigned: BTreeMap<usize, (Duration, u64)>,
+}
+
+/// How old everything published is, for whoever watches the log.
+#[derive(Clone, Debug)]
+pub struct Ages {
+    /// Entries under the newest signed head.
+    pub size: u64,
+    /// Since the newest head was signed.
+    pub signed: Duration,
+    /// Since the head on offer was put there.
+    pub offered: Duration,
+    /// How long the newest signed head has been waiting to be offered.
+    pub offer_lag: Duration,
+    /// By place of the witness, for those that have cosigned anything since the start.
+    pub cosigned: BTreeMap<usize, Cosigned>,
+}
+
+/// What is known of one witness's cosignatures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cosigned {
+    /// Since its newest cosignature came.
+    pub age: Duration,
+    /// The largest size it cosigned.
+    pub size: u64,
 }
 
 impl Publication {
@@ -42,6 +77,7 @@ impl Publication {
             cosigned: watch::Sender::new(None),
             moved: watch::Sender::new(0),
             waiting: Notify::new(),
+            times: Mutex::default(),
         }
     }
 
@@ -49,6 +85,7 @@ impl Publication {
     pub fn signed(&self, head: &Head) {
         let mut offers = self.lock();
         self.newest.send_replace(Some(Arc::clone(head)));
+        self.times().signed = self.started.elapsed();
         if offers.signed(head.as_ref().clone(), self.started.elapsed()) {
             self.publish(&offers, true);
         } else {
@@ -61,6 +98,11 @@ impl Publication {
         let mut offers = self.lock();
         let taken = offers.cosigned(place, lines);
         if taken.news {
+            if let Some(size) = taken.size {
+                let mut times = self.times();
+                let newest = times.cosigned.entry(place).or_default();
+                *newest = (self.started.elapsed(), newest.1.max(size.0));
+            }
             // It may have been the last one that was waited for.
             let moved = offers.tick(self.started.elapsed());
             self.publish(&offers, moved);
@@ -112,6 +154,23 @@ impl Publication {
         self.lock().behind(self.started.elapsed()) <= self.interval.saturating_mul(2)
     }
 
+    /// How old everything published is.
+    pub fn ages(&self) -> Ages {
+        let now = self.started.elapsed();
+        let offer_lag = self.lock().behind(now);
+        let times = self.times();
+        let cosigned = |(place, (at, size)): (&usize, &(Duration, u64))| {
+            (*place, Cosigned { age: now.saturating_sub(*at), size: *size })
+        };
+        Ages {
+            size: self.newest_signed().map_or(0, |head| head.checkpoint().size.0),
+            signed: now.saturating_sub(times.signed),
+            offered: now.saturating_sub(times.offered),
+            offer_lag,
+            cosigned: times.cosigned.iter().map(cosigned).collect(),
+        }
+    }
+
     /// Moves the offer when its interval has passed. Runs until it is dropped.
     pub async fn run_ticker(&self) {
         loop {
@@ -140,8 +199,14 @@ impl Publication {
             self.cosigned.send_replace(newest);
         }
         if moved {
+            self.times().offered = self.started.elapsed();
             self.moved.send_modify(|count| *count += 1);
         }
+    }
+
+    /// Taken inside [`Publication::lock`] or alone, never around it.
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing that runs under the lock can leave the offers half-changed, so a panic elsewhere is no reason to

@@ -7,7 +7,8 @@
 //! | 403 | `unknown-issuer` |
 //! | 409 | `gap`, `fork`, `closed`, `time-reversed` |
 //! | 422 | `credential-shaped`, `future-dated`, `bad-open`, `bad-rotation` |
-//! | 503 | `overloaded`, `stopping` |
+//! | 429 | `rate-limited` |
+//! | 503 | `overloaded`, `stopping`, `no-room` |
 //!
 //! (413 is the body's, before there is a receipt; `duplicate` is no refusal to a submitter: it is answered 200 with
 //! its proof.)
@@ -16,6 +17,7 @@ use client::wire;
 use http::StatusCode;
 use receipt::{CredentialFound, Refusal, RefusalCode};
 use service::Problem;
+use std::time::Duration;
 
 /// The code of a receipt that holds something credential-shaped.
 pub const CODE_CREDENTIAL: &str = "credential-shaped";
@@ -29,6 +31,13 @@ pub enum NotTaken {
     Credential(CredentialFound),
     /// More is queued than can be promised. Nothing was taken on.
     Overloaded,
+    /// The issuer has sent more than its share. Nothing was taken on.
+    RateLimited {
+        /// Until its next receipt can be taken.
+        wait: Duration,
+    },
+    /// The store's disk is nearly full. Nothing was taken on.
+    NoRoom,
     /// The log can no longer commit; whether this receipt got in is for the next start to tell.
     Stopping,
 }
@@ -49,6 +58,13 @@ impl NotTaken {
                 found.kind.as_str()
             ),
             Self::Overloaded => String::from("nothing was taken; send the same receipt again in a second"),
+            Self::RateLimited { wait } => format!(
+                "nothing was taken: this issuer sends more than the log's operator allows it; send the same receipt again in {} s",
+                whole_seconds(*wait)
+            ),
+            Self::NoRoom => String::from(
+                "nothing was taken: the log's disk is nearly full; send the same receipt again once its operator has made room",
+            ),
             Self::Stopping => String::from(
                 "the log is stopping; once it runs again send the same receipt again, it will be a duplicate if it got in",
             ),
@@ -88,6 +104,10 @@ impl NotTaken {
                 "The receipt holds something that looks like a credential",
             ),
             Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Too much is queued already"),
+            Self::RateLimited { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, wire::CODE_RATE_LIMITED, "The issuer sends more than its share")
+            }
+            Self::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, wire::CODE_NO_ROOM, "The log's disk is nearly full"),
             Self::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping", "The log is stopping"),
         }
     }
@@ -109,6 +129,9 @@ impl NotTaken {
             }
             Self::Credential(found) => problem.with("member", found.path.to_string()),
             Self::Overloaded | Self::Stopping => problem.retry_after_s(1),
+            Self::RateLimited { wait } => problem.retry_after_s(whole_seconds(*wait)),
+            // Nobody makes room within a second.
+            Self::NoRoom => problem.retry_after_s(10),
         }
     }
 
@@ -122,6 +145,11 @@ impl NotTaken {
         };
         wire::Refused { code: self.code().to_owned(), detail: self.detail(), expected_seq, expected_prev }
     }
+}
+
+/// Rounded up: whoever waits that long is not refused again.
+fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 impl From<Refusal> for NotTaken {
@@ -183,6 +211,22 @@ mod tests {
         assert_eq!(document["expected_prev"], "ab".repeat(32));
         let verdict = not_taken.to_verdict();
         assert_eq!((verdict.expected_seq, verdict.expected_prev), (Some(4), Some("ab".repeat(32))));
+    }
+
+    #[test]
+    fn who_is_to_come_again_is_told_when() {
+        for (reason, status, code, retry_after) in [
+            (NotTaken::Overloaded, 503, "overloaded", "1"),
+            (NotTaken::Stopping, 503, "stopping", "1"),
+            (NotTaken::NoRoom, 503, "no-room", "10"),
+            (NotTaken::RateLimited { wait: Duration::from_millis(1) }, 429, "rate-limited", "1"),
+            (NotTaken::RateLimited { wait: Duration::from_millis(2001) }, 429, "rate-limited", "3"),
+        ] {
+            use axum::response::IntoResponse;
+            let problem = reason.to_problem();
+            assert_eq!((problem.status().as_u16(), problem.code()), (status, code));
+            assert_eq!(problem.into_response().headers()["retry-after"], retry_after, "{code}");
+        }
     }
 
     #[test]

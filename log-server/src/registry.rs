@@ -3,6 +3,8 @@
 //! Two facts about each: its state, from its receipts in the log, and whether the operator's file lists it now. Only a
 //! listed issuer can submit; a state stays for ever.
 
+use crate::issuer_rates::IssuerRates;
+use crate::refusal::NotTaken;
 use merkle::LeafIndex;
 use note::{KeyTables, VerifierKey};
 use receipt::{IssuerName, IssuerState, SeqNo};
@@ -18,6 +20,7 @@ const PREPARED_KEYS: usize = 256;
 pub struct Registry {
     known: RwLock<BTreeMap<IssuerName, Known>>,
     key_tables: KeyTables,
+    rates: Option<IssuerRates>,
 }
 
 /// One issuer.
@@ -61,12 +64,25 @@ impl Registry {
     /// With these issuers.
     pub fn new(known: impl IntoIterator<Item = Known>) -> Self {
         let known = known.into_iter().map(|known| (known.state.name().clone(), known)).collect();
-        Self { known: RwLock::new(known), key_tables: KeyTables::new(PREPARED_KEYS) }
+        Self { known: RwLock::new(known), key_tables: KeyTables::new(PREPARED_KEYS), rates: None }
     }
 
     /// What checks the issuers' signatures: one for the whole log, so that what is prepared serves all its threads.
     pub fn key_tables(&self) -> &KeyTables {
         &self.key_tables
+    }
+
+    /// The same, with a limit on what each issuer may have committed in a second.
+    #[must_use]
+    pub fn with_rates(self, rates: Option<IssuerRates>) -> Self {
+        Self { rates, ..self }
+    }
+
+    /// Takes one receipt from the budget of a listed issuer, and says so if there is none left. To be asked for a receipt
+    /// that would be committed, and for no other (see [`IssuerRates`]).
+    pub(crate) fn over_budget(&self, name: &IssuerName) -> Option<NotTaken> {
+        let wait = self.rates.as_ref()?.take(name).err()?;
+        Some(NotTaken::RateLimited { wait })
     }
 
     /// What is known of one issuer.
@@ -113,6 +129,9 @@ impl Registry {
         }
         for (name, known) in known.iter_mut() {
             known.listed = names.contains(name);
+        }
+        if let Some(rates) = &self.rates {
+            rates.keep(|name| names.contains(name));
         }
     }
 

@@ -1,37 +1,43 @@
 //! The log over HTTP: which path is answered by whom. The read side lies at the log's prefix, the write side and the
 //! look-ups under `/v1`.
 
+mod admin;
 mod health;
 mod lookups;
 mod read_side;
 mod write_side;
 
+use crate::admin::{AdminToken, IssuerList};
 use crate::ledger::StoreFault;
 use crate::log::Log;
+use crate::room::WhileThereIsRoom;
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::{get, post};
+pub use health::Vitals;
 use http::StatusCode;
-use service::{Problem, compression, metrics, problem};
+use service::{Problem, compression, observed, problem};
 use std::sync::Arc;
 
-/// All routes of the log.
-pub fn router(log: Arc<Log>) -> Router {
+/// All routes of the log that `vitals` are of; those of `admin` if there is a token for them.
+pub fn router(vitals: Vitals, admin: Option<(Arc<IssuerList>, AdminToken)>) -> Router {
+    let log = Arc::clone(&vitals.log);
+    let room = WhileThereIsRoom(Arc::clone(&vitals.room));
     let read_side = Router::new()
         .route("/checkpoint", get(read_side::checkpoint))
         .route("/tile/{*path}", get(read_side::resource))
         .route("/heads/{*path}", get(read_side::resource))
         .route("/v1/evidence/{page}", get(lookups::evidence));
     let write_side = Router::new()
-        .route("/v1/receipts", post(write_side::submit))
-        .route("/v1/receipts/batch", post(write_side::submit_batch))
+        .route("/v1/receipts", post(write_side::submit).layer(room.clone()))
+        .route("/v1/receipts/batch", post(write_side::submit_batch).layer(room))
         .route("/v1/receipts/{id}", get(lookups::receipt_by_id))
         .route("/v1/issuers", get(lookups::issuers))
         .route("/v1/issuers/{name}", get(lookups::issuer))
         .route("/v1/issuers/{name}/receipts/{seq}", get(lookups::receipt_by_seq));
-    let health = Router::new().route("/healthz", get(health::alive)).route("/readyz", get(health::ready));
-    let all = compression::compressed(read_side).merge(write_side).merge(health).merge(metrics::routes());
-    metrics::observe(problem::with_fallbacks(all).with_state(log))
+    let served = compression::compressed(read_side).merge(write_side).with_state(log).merge(health::routes(vitals));
+    let all = admin.into_iter().fold(served, |served, (list, token)| served.merge(admin::routes(list, token)));
+    observed::observe(problem::with_fallbacks(all))
 }
 
 /// The store could not be read: our fault, and not one that asking again mends.

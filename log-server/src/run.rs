@@ -1,10 +1,12 @@
 //! A log from its parts to its end: opens, asks its witnesses whether it is the newest copy of itself, serves, drains,
 //! stops. Starting and stopping are all there is here; what happens in between is the other modules'.
 
+use crate::admin::{AdminToken, ChangeError, IssuerList};
 use crate::clock::Clock;
 use crate::committer::{Command, Committer, ListError};
 use crate::config::{LogConfig, Witness};
 use crate::fork_log::ForkLog;
+use crate::instruments::{self, Gauges};
 use crate::issuers_file::{self, IssuersError};
 use crate::ledger::{Ledger, Shelf, StoreFault};
 use crate::log::{Log, Parts};
@@ -13,16 +15,20 @@ use crate::publication::Publication;
 use crate::quorum::Quorum;
 use crate::registry::{Known, Registry};
 use crate::restored::{self, Restored};
-use crate::routes;
+use crate::room::{Room, Watch};
+use crate::routes::{self, Vitals};
 use crate::vetting::VettingPool;
 use crate::witnesses;
 use note::{Origin, VerifierKey};
 use receipt::{IssuerState, SeqNo};
+use service::listener::Server;
+use service::tls::Tls;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
@@ -47,6 +53,18 @@ pub struct Setup<L> {
     pub clock: Clock,
 }
 
+/// What an operator adds to that. Without it a log runs as it is: over plain HTTP, with no watch over its disk, and nobody
+/// can change anything while it runs.
+#[derive(Debug, Default)]
+pub struct Operation {
+    /// A directory on the store's disk, whose free space is watched.
+    pub store_dir: Option<PathBuf>,
+    /// TLS for the listener.
+    pub tls: Option<Arc<Tls>>,
+    /// What admin calls have to show.
+    pub admin: Option<AdminToken>,
+}
+
 /// Why a log does not run, or no longer.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -67,19 +85,36 @@ pub enum RunError {
     System(String),
 }
 
-/// Runs a log on `listener` until `stop` resolves or its store fails. `reload` is followed: at each change the issuers
-/// file is read again.
+/// [`run_operated`] with nothing added.
 ///
 /// # Errors
-/// [`RunError`]; `Ok` after a clean stop.
+/// As there.
 pub async fn run<L: Ledger>(
     setup: Setup<L>,
     listener: TcpListener,
     stop: impl Future<Output = ()>,
     reload: watch::Receiver<u64>,
 ) -> Result<(), RunError> {
+    run_operated(setup, Operation::default(), listener, stop, reload).await
+}
+
+/// Runs a log on `listener` until `stop` resolves or its store fails. `reload` is followed: at each change the issuers
+/// file and the certificate are read again.
+///
+/// # Errors
+/// [`RunError`]; `Ok` after a clean stop.
+pub async fn run_operated<L: Ledger>(
+    setup: Setup<L>,
+    operation: Operation,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+    reload: watch::Receiver<u64>,
+) -> Result<(), RunError> {
     let Setup { mut ledger, known, key, issuers, witnesses, quorum, config, clock } = setup;
+    let Operation { store_dir, tls, admin } = operation;
     service::metrics::install();
+    service::metrics::describe_build("counterfoil-log", env!("CARGO_PKG_VERSION"));
+    instruments::describe();
     let system = |error: &dyn std::fmt::Display| RunError::System(error.to_string());
     let shelf = ledger.shelf();
     let head = match shelf.head()? {
@@ -91,11 +126,16 @@ pub async fn run<L: Ledger>(
     let http = witnesses::client(config.witness_deadline()).map_err(|error| system(&error))?;
     restored::check(&witnesses, &origin, &key, &http, shelf.as_ref(), head.checkpoint().size).await?;
 
-    let registry = Arc::new(registry_of(known, shelf.as_ref())?);
-    let witness_keys = witnesses.iter().map(|witness| witness.key.clone()).collect();
+    let registry = Arc::new(registry_of(known, shelf.as_ref())?.with_rates(config.issuer_rates()));
+    let witness_keys: Vec<VerifierKey> = witnesses.iter().map(|witness| witness.key.clone()).collect();
     let can_be_cosigned = quorum.can_be_met();
-    let publication =
-        Arc::new(Publication::new(Offers::new(config.head_interval(), witness_keys, quorum), config.head_interval()));
+    let offers = Offers::new(config.head_interval(), witness_keys.clone(), quorum);
+    let publication = Arc::new(Publication::new(offers, config.head_interval()));
+    let room = Arc::new(Room::new(config.min_free_bytes()));
+    let _watch = match store_dir {
+        Some(dir) => Some(Watch::start(Arc::clone(&room), dir).map_err(|error| system(&error))?),
+        None => None,
+    };
     let forks = recall_forks(shelf.as_ref())?;
     let mut committer = Committer::new(
         ledger,
@@ -132,9 +172,11 @@ pub async fn run<L: Ledger>(
     }
     let ticking = Arc::clone(&publication);
     beside.spawn(async move { ticking.run_ticker().await });
-    beside.spawn(follow_issuers(issuers, key.clone(), queue.clone(), reload));
+    let list = Arc::new(IssuerList::new(issuers, key.clone(), queue.clone()));
+    beside.spawn(follow_reloads(Arc::clone(&list), tls.clone(), reload));
 
     let pool = VettingPool::new().map_err(|error| system(&error))?;
+    let gauges = Gauges::new(Arc::clone(&publication), Arc::clone(&room), &witness_keys, config.queue);
     let parts = Parts {
         shelf,
         registry,
@@ -145,16 +187,25 @@ pub async fn run<L: Ledger>(
         committing: committing.clone(),
         pool,
     };
-    let router = routes::router(Arc::new(Log::new(parts)));
+    let draining = Arc::new(AtomicBool::new(false));
+    let vitals = Vitals { log: Arc::new(Log::new(parts)), room, draining: Arc::clone(&draining), gauges };
+    let router = routes::router(vitals, admin.map(|token| (list, token)));
     let mut committing = committing;
     let failed = async move { _ = committing.wait_for(|committing| !committing).await };
+    let notice = config.drain_notice();
     let stop = async {
+        let noticed = async {
+            stop.await;
+            draining.store(true, Ordering::Relaxed);
+            tokio::time::sleep(notice).await;
+        };
         tokio::select! {
-            () = stop => {}
+            () = noticed => {}
             () = failed => {}
         }
+        draining.store(true, Ordering::Relaxed);
     };
-    let drained = service::serve(listener, router, config.limits, stop).await;
+    let drained = Server { listener, router, limits: config.limits, tls }.serve(stop).await;
     tracing::info!(cut = drained.cut, "the listener has stopped");
     beside.shutdown().await;
 
@@ -198,21 +249,18 @@ fn recall_forks(shelf: &dyn Shelf) -> Result<ForkLog, StoreFault> {
     Ok(forks)
 }
 
-/// Takes over the issuers file whenever `reload` changes. A file that cannot be used changes nothing.
-async fn follow_issuers(path: PathBuf, own: VerifierKey, queue: SyncSender<Command>, mut reload: watch::Receiver<u64>) {
+/// Takes over the issuers file and the certificate whenever `reload` changes. What cannot be used changes nothing.
+async fn follow_reloads(list: Arc<IssuerList>, tls: Option<Arc<Tls>>, mut reload: watch::Receiver<u64>) {
     while reload.changed().await.is_ok() {
-        let keys = match issuers_file::read(&path, Some(&own)) {
-            Ok(keys) => keys,
-            Err(error) => {
-                tracing::error!(%error, "the issuers file was not taken over; the list is as it was");
-                continue;
-            }
-        };
-        let (count, (done, listed), queue) = (keys.len(), oneshot::channel(), queue.clone());
-        let _committer_gone = tokio::task::spawn_blocking(move || queue.send(Command::List { keys, done })).await;
-        match listed.await {
-            Ok(Ok(())) => tracing::info!(issuers = count, "the issuers file was read again"),
-            Ok(Err(error)) => tracing::error!(%error, "the issuers file was not taken over; the list is as it was"),
+        match list.reload().await {
+            Ok(issuers) => tracing::info!(issuers, "the issuers file was read again"),
+            Err(ChangeError::Stopping) => {}
+            Err(error) => tracing::error!(%error, "the issuers file was not taken over; the list is as it was"),
+        }
+        let Some(tls) = tls.clone() else { continue };
+        match tokio::task::spawn_blocking(move || tls.reload()).await {
+            Ok(Ok(())) => tracing::info!("the certificate was read again; new connections get it"),
+            Ok(Err(error)) => tracing::error!(%error, "the certificate was not taken over; the old one stays in use"),
             Err(_) => {}
         }
     }

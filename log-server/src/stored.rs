@@ -9,6 +9,7 @@ use receipt::{Admitted, IssuerName, IssuerState, ReceiptId, SeqNo};
 use service::progress::Progress;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 use store::{LogReader, LogStore, Sealed, StoreError};
 
 /// The writing half, with the log's key.
@@ -51,7 +52,9 @@ impl Ledger for StoredLedger {
         let key = &self.key;
         let sign =
             |size, root| sign_checkpoint(&Checkpoint::new(Origin::from(key.name()), size, root), key).map(Sealed::new);
+        let started = Instant::now();
         let committed = self.store.commit(admitted, sign)?;
+        metrics::histogram!(crate::instruments::STORE).record(started.elapsed().as_secs_f64());
         Ok(Committed { head: Arc::new(committed.head), edge: Arc::new(committed.edge) })
     }
 

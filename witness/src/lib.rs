@@ -119,6 +119,7 @@ fn run_serve(serve: &arguments::Serve) -> Result<ExitStatus, Failure> {
     let settings = service::config::load::<Settings>(Some(&serve.config), flags).map_err(usage)?;
     service::logs::init(settings.values.log_format, &settings.values.log_level).map_err(usage)?;
     service::metrics::install();
+    service::metrics::describe_build("counterfoil-witness", env!("CARGO_PKG_VERSION"));
     let runtime = tokio::runtime::Runtime::new().map_err(failed)?;
     runtime.block_on(async {
         // Before anything is opened: a signal that comes early must still end an orderly process.

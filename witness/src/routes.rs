@@ -96,7 +96,7 @@ pub fn router(desk: Arc<Desk>) -> Router {
         .merge(journal)
         .with_state(desk)
         .merge(service::metrics::routes());
-    service::metrics::observe(problem::with_fallbacks(router))
+    service::observed::observe(problem::with_fallbacks(router))
 }
 
 async fn checkpoint(State(desk): State<Arc<Desk>>, Path(log): Path<String>) -> Result<Response, Problem> {

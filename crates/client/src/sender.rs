@@ -269,7 +269,9 @@ impl Sender {
             )
         };
         match (code.as_str(), expected_seq.map(SeqNo)) {
-            (wire::CODE_OVERLOADED | wire::CODE_STOPPING, _) => Ok(again()),
+            (wire::CODE_OVERLOADED | wire::CODE_STOPPING | wire::CODE_RATE_LIMITED | wire::CODE_NO_ROOM, _) => {
+                Ok(again())
+            }
             ("gap", Some(expected)) if expected < acknowledged => Err(self.log_lost(expected, acknowledged).await),
             // We sent the expected one before this one: the log did not get so far. The next batch begins with it.
             ("gap", Some(expected)) if expected < seq => Ok(again()),

@@ -56,6 +56,13 @@ pub const CODE_OVERLOADED: &str = "overloaded";
 /// `code` of a refusal that says nothing about the entry: the log stops. The same entry may be sent again.
 pub const CODE_STOPPING: &str = "stopping";
 
+/// `code` of a refusal that says nothing about the entry: the issuer sends more than its share. The same entry may be sent
+/// again later.
+pub const CODE_RATE_LIMITED: &str = "rate-limited";
+/// `code` of a refusal that says nothing about the entry: the log's disk is nearly full. The same entry may be sent again
+/// once there is room.
+pub const CODE_NO_ROOM: &str = "no-room";
+
 /// An entry is in the log: where, and the proof.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Included {

@@ -1,7 +1,8 @@
 //! Request bodies: a deadline and a limit around every one, and the one function by which handlers read them.
 //!
 //! The listener wraps each body, so a handler that forgets to set a limit still has one. A declared length
-//! over the limit is refused before a byte of the body is read (and before `100 Continue` invites it).
+//! over the limit is refused before a byte of the body is read (and before `100 Continue` invites it), and the refusal names
+//! the limit of the route, not the larger one of the listener.
 
 use crate::budget::{ByteBudget, Taken};
 use crate::problem::{Problem, overloaded};
@@ -82,7 +83,7 @@ pub fn too_large(limit: u64) -> Problem {
 }
 
 /// The declared length, if the request declares one that is a number.
-pub(crate) fn declared_length(headers: &HeaderMap) -> Option<u64> {
+fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
@@ -140,6 +141,10 @@ impl hyper::body::Body for BoundedBody {
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        // What is declared is refused before it is asked for: the first poll of hyper's body invites the peer to send.
+        if self.incoming.size_hint().lower() > self.left {
+            return Poll::Ready(Some(Err(BodyFault::TooLarge { limit: self.limit }.into())));
+        }
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);

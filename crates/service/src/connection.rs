@@ -11,8 +11,11 @@
 //! answer with a reset, and the reset discards the refusal before the peer has read it.
 
 use crate::limits::Limits;
+use crate::places::Seat;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -31,6 +34,41 @@ pub(crate) struct BoundedStream {
     write_bytes_per_s: u64,
     stall: Option<Pin<Box<Sleep>>>,
     linger: Option<Linger>,
+    standing: Option<Standing>,
+    /// Something was written since the last flush. (hyper flushes at every turn, also when it has nothing to say.)
+    wrote: bool,
+}
+
+/// Whether this connection waits for a request or is busy with one: told by the HTTP side and by the bytes, and read by whoever
+/// gives places away.
+#[derive(Clone)]
+pub(crate) struct Standing {
+    seat: Arc<Seat>,
+    serving: Arc<AtomicBool>,
+}
+
+impl Standing {
+    pub(crate) fn new(seat: Arc<Seat>) -> Self {
+        Self { seat, serving: Arc::default() }
+    }
+
+    /// A request has come.
+    pub(crate) fn serving(&self) {
+        self.serving.store(true, Ordering::Relaxed);
+        self.seat.is_busy();
+    }
+
+    /// Its answer is there, and about to be sent.
+    pub(crate) fn served(&self) {
+        self.serving.store(false, Ordering::Relaxed);
+    }
+
+    fn sent(&self) {
+        // What goes out while a request is served is an invitation to send its body.
+        if !self.serving.load(Ordering::Relaxed) {
+            self.seat.waits();
+        }
+    }
 }
 
 struct Linger {
@@ -46,13 +84,24 @@ impl BoundedStream {
             write_bytes_per_s: limits.write_bytes_per_s.max(1),
             stall: None,
             linger: None,
+            standing: None,
+            wrote: false,
         }
+    }
+
+    /// The same, telling `standing` what it does.
+    pub(crate) fn telling(self, standing: Standing) -> Self {
+        Self { standing: Some(standing), ..self }
     }
 
     /// What a write that went through, or did not, means for the deadline.
     fn account(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(Ok(bytes)) => {
+                self.wrote = true;
+                if let Some(standing) = &self.standing {
+                    standing.seat.is_busy();
+                }
                 if let Some(stall) = &mut self.stall {
                     let earned = Duration::from_secs_f64(bytes as f64 / self.write_bytes_per_s as f64);
                     let deadline = stall.deadline() + earned;
@@ -100,6 +149,10 @@ impl AsyncWrite for BoundedStream {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         self.stall = None;
+        if let Some(standing) = self.standing.as_ref().filter(|_| self.wrote) {
+            standing.sent();
+        }
+        self.wrote = false;
         Poll::Ready(Ok(()))
     }
 

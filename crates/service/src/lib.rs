@@ -1,6 +1,7 @@
 //! What both daemons and the command-line programs share at their edges.
 //!
-//! * [`listener`]: sockets to router, with a limit and a deadline on everything a peer can make us hold.
+//! * [`listener`]: sockets to router, with a limit and a deadline on everything a peer can make us hold; [`tls`] if wanted.
+//! * [`observed`]: every request counted, timed, logged, and named by its [`request_id`].
 //! * [`body`]: reading a request body under its own limit.
 //! * [`budget`]: bytes that all peers together may make a daemon hold.
 //! * [`compression`]: answers in fewer bytes for those who accept them.
@@ -24,10 +25,14 @@ pub mod limits;
 pub mod listener;
 pub mod logs;
 pub mod metrics;
+pub mod observed;
 pub mod output;
+mod places;
 pub mod problem;
 pub mod progress;
+pub mod request_id;
 pub mod shutdown;
+pub mod tls;
 mod withheld;
 
 pub use limits::Limits;

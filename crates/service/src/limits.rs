@@ -10,6 +10,11 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections served at once. A further one is answered 503 and closed.
     pub connections: usize,
+    /// Connections of one address (of one /64, where it is an IPv6 address). A further one is answered 503 and closed. Where all
+    /// clients come through one proxy on another machine, set it to [`Limits::connections`].
+    pub connections_per_peer: usize,
+    /// Whether peers on this machine may have more than [`Limits::connections_per_peer`]: they are proxies or our own.
+    pub spare_loopback: bool,
     /// Milliseconds from the first wait for a request to the end of its headers. It is also how long an
     /// idle kept-alive connection may stay open.
     pub header_deadline_ms: u64,
@@ -32,6 +37,9 @@ impl Default for Limits {
         Self {
             // A connection costs two buffers of at most 16 KiB and a task: 1,024 of them stay below 64 MiB.
             connections: 1024,
+            // A quarter: four addresses together can take all places, and one alone cannot keep the others out.
+            connections_per_peer: 256,
+            spare_loopback: true,
             header_deadline_ms: 15_000,
             header_bytes: 16 * 1024,
             // The largest body of any call: a batch of receipts.
@@ -66,6 +74,7 @@ impl Limits {
         let a_day_ms = 24 * 60 * 60 * 1000;
         let rows = [
             ("connections", self.connections as u64, 1, 1 << 20),
+            ("connections_per_peer", self.connections_per_peer as u64, 1, 1 << 20),
             ("header_deadline_ms", self.header_deadline_ms, 1, a_day_ms),
             // hyper reads into no less than 8 KiB, and a megabyte of headers on every connection is no limit any more.
             ("header_bytes", self.header_bytes as u64, 8 * 1024, 1 << 20),

@@ -2,21 +2,23 @@
 //!
 //! `axum::serve` sets no header or body deadline and answers an oversized `Content-Length` late, so the
 //! connections are driven by hyper's own HTTP/1 builder with a timer. (Not the version-sniffing one: its
-//! sniffing reads before any deadline runs, and both daemons speak HTTP/1 only, behind whatever
-//! terminates TLS.)
+//! sniffing reads before any deadline runs, and both daemons speak HTTP/1 only.)
 //!
-//! Above the connection cap a peer is accepted, told 503 with `Retry-After`, and closed. Not accepting
-//! instead would leave health checks and honest clients hanging in the backlog, unable to tell a full
-//! server from a dead one.
+//! Who gets a place, and who has to give one up, is [`crate::places`]' to say. A peer for whom there is none is
+//! accepted, told 503 with `Retry-After`, and closed. Not accepting instead would leave health checks and honest
+//! clients hanging in the backlog, unable to tell a full server from a dead one. (Under TLS it is closed without a
+//! word: a handshake is more than a peer without a place is given.)
 
-use crate::body::{BoundedBody, declared_length, too_large};
-use crate::connection::BoundedStream;
+use crate::body::BoundedBody;
+use crate::connection::{BoundedStream, Standing};
 use crate::limits::Limits;
+use crate::places::{Place, Places};
 use crate::problem;
+use crate::tls::Tls;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -29,13 +31,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
+
+const CONNECTIONS: &str = "counterfoil_http_connections";
+const TURNED_AWAY: &str = "counterfoil_http_connections_turned_away_total";
+const GAVE_WAY: &str = "counterfoil_http_connections_gave_way_total";
 
 /// Peers being turned away at once; beyond that they are closed without a word.
 const TURNED_AWAY_AT_ONCE: usize = 64;
@@ -51,88 +57,178 @@ pub struct Drained {
     pub cut: usize,
 }
 
-/// Serves `router` on `listener` until `shutdown` resolves; then accepts nothing more, lets requests in
-/// flight finish for at most [`Limits::drain_deadline_ms`], and cuts the rest.
-///
-/// Every request carries `ConnectInfo<SocketAddr>` and a body under the limits.
+/// [`Server::serve`] over plain HTTP.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     limits: Limits,
     shutdown: impl Future<Output = ()>,
 ) -> Drained {
-    let places = Arc::new(Semaphore::new(limits.connections));
-    let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_AT_ONCE));
-    let stopping = CancellationToken::new();
-    let mut connections = JoinSet::new();
-    let mut shutdown = pin!(shutdown);
-    loop {
-        let accepted = tokio::select! {
-            () = &mut shutdown => break,
-            accepted = listener.accept() => accepted,
-            // Finished connections are collected as they end, or the set would grow for ever.
-            Some(_) = connections.join_next() => continue,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "no connection could be accepted");
-                tokio::time::sleep(ACCEPT_RETRY).await;
-                continue;
-            }
-        };
-        match Arc::clone(&places).try_acquire_owned() {
-            Ok(place) => {
-                let connection =
-                    Connection { stream, peer, router: router.clone(), limits, stopping: stopping.clone() };
-                connections.spawn(async move {
-                    connection.run().await;
-                    drop(place);
-                });
-            }
-            Err(_) => {
-                metrics::counter!("counterfoil_http_connections_turned_away_total").increment(1);
-                if let Ok(place) = Arc::clone(&turned_away).try_acquire_owned() {
-                    connections.spawn(async move {
-                        let _ = timeout(TURN_AWAY_DEADLINE, turn_away(BoundedStream::new(stream, &limits))).await;
-                        drop(place);
-                    });
+    Server { listener, router, limits, tls: None }.serve(shutdown).await
+}
+
+/// What is served where.
+#[derive(Debug)]
+pub struct Server {
+    /// Where connections come from.
+    pub listener: TcpListener,
+    /// What answers them.
+    pub router: Router,
+    /// What they may make us hold.
+    pub limits: Limits,
+    /// With it every connection is TLS; without it every one is plain.
+    pub tls: Option<Arc<Tls>>,
+}
+
+impl Server {
+    /// Serves until `shutdown` resolves; then accepts nothing more, lets requests in flight finish for at most
+    /// [`Limits::drain_deadline_ms`], and cuts the rest.
+    ///
+    /// Every request carries `ConnectInfo<SocketAddr>` and a body under the limits.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Drained {
+        let Self { listener, router, limits, tls } = self;
+        describe();
+        let places = Places::new(limits.connections, limits.connections_per_peer, limits.spare_loopback);
+        let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_AT_ONCE));
+        let stopping = CancellationToken::new();
+        let mut connections = JoinSet::new();
+        let in_use = metrics::gauge!(CONNECTIONS);
+        let mut shutdown = pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                accepted = listener.accept() => accepted,
+                // Finished connections are collected as they end, or the set would grow for ever.
+                Some(_) = connections.join_next() => {
+                    in_use.set(places.in_use() as f64);
+                    continue;
+                }
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "no connection could be accepted");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                    continue;
+                }
+            };
+            match places.take(peer) {
+                Ok(place) => {
+                    in_use.set(places.in_use() as f64);
+                    let connection = Connection {
+                        stream,
+                        peer,
+                        place,
+                        router: router.clone(),
+                        limits,
+                        tls: tls.clone(),
+                        stopping: stopping.clone(),
+                    };
+                    connections.spawn(connection.run());
+                }
+                Err(full) => {
+                    metrics::counter!(TURNED_AWAY, "limit" => full.as_str()).increment(1);
+                    if tls.is_some() {
+                        continue;
+                    }
+                    if let Ok(permit) = Arc::clone(&turned_away).try_acquire_owned() {
+                        connections.spawn(async move {
+                            let _ = timeout(TURN_AWAY_DEADLINE, turn_away(BoundedStream::new(stream, &limits))).await;
+                            drop(permit);
+                        });
+                    }
                 }
             }
         }
+        drop(listener);
+        stopping.cancel();
+        let all_ended = async { while connections.join_next().await.is_some() {} };
+        let _ = timeout(limits.drain_deadline(), all_ended).await;
+        let cut = connections.len();
+        connections.shutdown().await;
+        in_use.set(0.0);
+        Drained { cut }
     }
-    drop(listener);
-    stopping.cancel();
-    let all_ended = async { while connections.join_next().await.is_some() {} };
-    let _ = timeout(limits.drain_deadline(), all_ended).await;
-    let cut = connections.len();
-    connections.shutdown().await;
-    Drained { cut }
+}
+
+fn describe() {
+    metrics::describe_gauge!(CONNECTIONS, "Connections that are up");
+    metrics::describe_counter!(TURNED_AWAY, "Connections for which there was no place, by the limit that was met");
+    metrics::describe_counter!(GAVE_WAY, "Connections without a request that were closed in favour of new ones");
 }
 
 struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
+    place: Place,
     router: Router,
     limits: Limits,
+    tls: Option<Arc<Tls>>,
     stopping: CancellationToken,
 }
 
 impl Connection {
+    /// Holds its place to its end.
     async fn run(self) {
-        let Self { stream, peer, router, limits, stopping } = self;
+        let Self { stream, peer, place, router, limits, tls, stopping } = self;
         // An answer is one small write or a few: waiting for more to send only adds latency.
         let _ = stream.set_nodelay(true);
+        let standing = Standing::new(place.seat());
+        let stream = BoundedStream::new(stream, &limits).telling(standing.clone());
+        let exchange = Exchange { peer, router, limits, standing, stopping: stopping.clone() };
+        let served = async {
+            let Some(tls) = tls else { return exchange.run(stream).await };
+            // The handshake is part of what has to be said before the deadline for headers.
+            let handshake = timeout(limits.header_deadline(), tls.acceptor().accept(stream));
+            let secured = tokio::select! {
+                secured = handshake => secured,
+                // No request has come: nothing to finish.
+                () = stopping.cancelled() => return,
+            };
+            match secured {
+                Ok(Ok(secured)) => exchange.run(secured).await,
+                Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS could be agreed"),
+                Err(_) => tracing::debug!(%peer, "the TLS handshake took too long"),
+            }
+        };
+        tokio::select! {
+            () = served => {}
+            () = place.given_away() => {
+                metrics::counter!(GAVE_WAY).increment(1);
+                tracing::debug!(%peer, "closed without a request, in favour of another connection");
+            }
+        }
+    }
+}
+
+/// Requests and answers over one stream.
+struct Exchange {
+    peer: SocketAddr,
+    router: Router,
+    limits: Limits,
+    standing: Standing,
+    stopping: CancellationToken,
+}
+
+impl Exchange {
+    async fn run(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
+        let Self { peer, router, limits, standing, stopping } = self;
         let asked = AtomicBool::new(false);
         let service = service_fn(|request: Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
-            answer(router.clone(), request, peer, limits)
+            standing.serving();
+            let (answering, standing) = (answer(router.clone(), request, peer, limits), &standing);
+            async move {
+                let answer = answering.await;
+                standing.served();
+                answer
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_deadline())
             .max_header_size(limits.header_bytes)
-            .serve_connection(TokioIo::new(BoundedStream::new(stream, &limits)), service);
+            .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
@@ -157,9 +253,6 @@ async fn answer(
     peer: SocketAddr,
     limits: Limits,
 ) -> Result<Response, Infallible> {
-    if declared_length(request.headers()).is_some_and(|length| length > limits.body_bytes) {
-        return Ok(too_large(limits.body_bytes).into_response());
-    }
     let mut request = request.map(|body| Body::new(BoundedBody::new(body, limits.body_bytes, limits.body_deadline())));
     request.extensions_mut().insert(ConnectInfo(peer));
     router.oneshot(request).await

@@ -16,6 +16,16 @@ use serde_json::{Map, Value};
 /// The media type of a problem document.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
+/// The code of the problem that an answer holds, beside it for whoever logs answers.
+#[derive(Clone, Debug)]
+pub(crate) struct ProblemCode(String);
+
+impl ProblemCode {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// One refusal, ready to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem(Box<Parts>);
@@ -97,6 +107,7 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.0.retry_after_s {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        response.extensions_mut().insert(ProblemCode(self.0.code));
         response
     }
 }

@@ -339,3 +339,181 @@ async fn shutdown_cuts_what_does_not_finish_before_the_drain_deadline() {
     assert_eq!(server.stop().await, Drained { cut: 1 });
     assert!(started.elapsed() < Duration::from_secs(3));
 }
+
+#[tokio::test]
+async fn a_route_names_its_own_limit_however_much_is_declared() {
+    let server = Running::start(Limits { body_bytes: 2000, ..Limits::default() }).await;
+    for length in [1001, 2001, 8 << 20, usize::MAX >> 1] {
+        let mut stream = server.connect().await;
+        stream.write_all(post_head("/read", length).as_bytes()).await.unwrap();
+        let answer = read_one(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("\"limit_bytes\":1000"), "{length}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_body_that_will_be_read_is_invited() {
+    let server = Running::start(Limits { body_bytes: 2000, ..Limits::default() }).await;
+    let head = |path: &str, length: usize| {
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\nexpect: 100-continue\r\ncontent-length: {length}\r\n\r\n"
+        )
+    };
+    for (path, length) in [("/read", 1001), ("/read", 2001), ("/read-all", 2001), ("/nothing", 5)] {
+        let answer = server.ask(&head(path, length)).await;
+        assert!(answer.starts_with("HTTP/1.1 4") && !answer.contains("100 Continue"), "{path} {length}: {answer}");
+    }
+    let mut stream = server.connect().await;
+    stream.write_all(head("/read", 5).as_bytes()).await.unwrap();
+    let mut invited = [0; 25];
+    tokio::time::timeout(Duration::from_secs(10), stream.read_exact(&mut invited)).await.unwrap().unwrap();
+    assert_eq!(&invited, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(b"hello").await.unwrap();
+    assert!(read_to_end(&mut stream).await.ends_with('5'));
+}
+
+#[tokio::test]
+async fn chunks_without_end_are_cut_by_bytes_or_by_time() {
+    let limits = Limits { body_bytes: 2000, body_deadline_ms: 300, ..Limits::default() };
+    let server = Running::start(limits).await;
+    let head = "POST /read-all HTTP/1.1\r\nhost: t\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+    // One byte a chunk, and no last one.
+    let answer = server.ask(&format!("{head}{}", "1\r\nx\r\n".repeat(3000))).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    let answer = server.ask(&format!("{head}5\r\nhello\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    // Neither a chunk's size nor what may stand behind it, nor the trailers, may be endless.
+    for endless in ["1;", "0000", "0\r\nx: "] {
+        let answer = server.ask(&format!("{head}{endless}{}", "0".repeat(1 << 20))).await;
+        assert!(!answer.starts_with("HTTP/1.1 200"), "{endless}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_request_of_ours_is_refused_and_closed() {
+    let server = Running::start(Limits { header_deadline_ms: 1000, ..Limits::default() }).await;
+    let long_method = format!("{} /hello HTTP/1.1\r\nhost: t\r\n\r\n", "M".repeat(64 * 1024));
+    let long_path = format!("GET /{} HTTP/1.1\r\nhost: t\r\n\r\n", "p".repeat(64 * 1024));
+    let many_headers = format!("GET /hello HTTP/1.1\r\nhost: t\r\n{}\r\n", "a: b\r\n".repeat(500));
+    let body = "content-length: 5\r\n";
+    let two_lengths = format!("POST /read HTTP/1.1\r\nhost: t\r\n{body}content-length: 6\r\n\r\nhello");
+    let sign = "POST /read HTTP/1.1\r\nhost: t\r\ncontent-length: +5\r\n\r\nhello".to_owned();
+    let fold = "GET /hello HTTP/1.1\r\nhost: t\r\nx: a\r\n b\r\n\r\n".to_owned();
+    let tls = "\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}\x03\x03".to_owned();
+    for request in [
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0".to_owned(),
+        "GET /hello HTTP/3\r\n\r\n".to_owned(),
+        "\0\u{1}\u{2}\u{3}".repeat(100),
+        long_method,
+        long_path,
+        many_headers,
+        two_lengths,
+        sign,
+        fold,
+        tls,
+    ] {
+        let answer = server.ask(&request).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{request:?}: {answer}");
+        assert!(!answer.contains("hello"), "{request:?}: {answer}");
+    }
+    let answer = server.ask("FROBNICATE /hello HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+    let answer = server.ask("GET /hello HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+    assert!(answer.ends_with("hello"), "it still serves: {answer}");
+}
+
+/// Two lengths that disagree in one message are how requests are smuggled past a proxy.
+#[tokio::test]
+async fn a_request_with_a_length_and_chunks_leaves_nothing_to_be_taken_for_another_request() {
+    let server = Running::start(Limits::default()).await;
+    let smuggled = "GET /hello HTTP/1.1\r\nhost: t\r\n\r\n";
+    let request = format!(
+        "POST /read HTTP/1.1\r\nhost: t\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}"
+    );
+    let mut stream = server.connect().await;
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let answer = read_to_end(&mut stream).await;
+    // Either refused, or read by its chunks, as RFC 9112 says; never by its length.
+    let by_length = answer.contains("\r\n\r\n5");
+    assert!(!by_length && answer.starts_with("HTTP/1.1 "), "{answer}");
+}
+
+#[tokio::test]
+async fn requests_sent_ahead_are_answered_one_after_the_other() {
+    let server = Running::start(Limits::default()).await;
+    let mut requests = String::new();
+    for number in 0..200 {
+        let body = "x".repeat(number);
+        requests.push_str(&format!("POST /read HTTP/1.1\r\nhost: t\r\ncontent-length: {number}\r\n\r\n{body}"));
+    }
+    requests.push_str("GET /hello HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n");
+    let answers = server.ask(&requests).await;
+    let bodies: Vec<&str> =
+        answers.split("HTTP/1.1 200 OK").skip(1).map(|answer| answer.split("\r\n\r\n").nth(1).unwrap()).collect();
+    let wanted: Vec<String> = (0..200).map(|number| number.to_string()).chain(["hello".to_owned()]).collect();
+    assert_eq!(bodies, wanted);
+}
+
+#[tokio::test]
+async fn one_address_gets_its_share_and_no_more() {
+    let limits = Limits { connections: 8, connections_per_peer: 2, spare_loopback: false, ..Limits::default() };
+    let server = Running::start(limits).await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /hello HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+        read_one(&mut stream).await;
+        held.push(stream);
+    }
+    let refused = server.ask("GET /hello HTTP/1.1\r\nhost: t\r\n\r\n").await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
+    // Another address of this machine.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut other = socket.connect(server.address).await.unwrap();
+    other.write_all(b"GET /hello HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    assert!(read_one(&mut other).await.ends_with("hello"));
+}
+
+/// Holds `silent` connections in the given state and a busy one, and shows that a newcomer is served before any deadline.
+async fn gives_way(prelude: &[u8], trickle: bool) {
+    let server = Running::start(Limits { connections: 4, ..Limits::default() }).await;
+    let mut busy = server.connect().await;
+    busy.write_all(b"GET /slow HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    read_one(&mut busy).await;
+    busy.write_all(b"GET /endless HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        let mut stream = server.connect().await;
+        stream.write_all(prelude).await.unwrap();
+        silent.push(stream);
+    }
+    let started = Instant::now();
+    loop {
+        for stream in silent.iter_mut().filter(|_| trickle) {
+            let _cut = stream.write_all(b"x").await;
+        }
+        let answer = server.ask("GET /hello HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+        if answer.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        // The deadline for headers, 15 s, must not be what freed the place.
+        assert!(started.elapsed() < Duration::from_secs(10), "silent connections keep others out");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut rest = [0; 1];
+    let still_served = tokio::time::timeout(Duration::from_millis(50), busy.read(&mut rest)).await;
+    assert!(still_served.is_err(), "the busy connection was cut");
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_give_way_when_all_places_are_taken() {
+    gives_way(b"", false).await;
+}
+
+#[tokio::test]
+async fn connections_that_trickle_their_headers_give_way_too() {
+    gives_way(b"GET /hello HTTP/1.1\r\nx: ", true).await;
+}

@@ -1,4 +1,4 @@
-//! `counterfoil-log issuer add|list`: the operator's list, which a running log takes over at SIGHUP.
+//! `counterfoil-log issuer add|list|retire`: the operator's list, which a running log takes over at SIGHUP.
 
 use super::{PROGRAM, layout};
 use crate::arguments::Issuer;
@@ -23,10 +23,20 @@ struct Added {
     added: bool,
 }
 
+#[derive(Serialize)]
+struct Retired<'a> {
+    name: &'a str,
+    retired: bool,
+}
+
 pub(crate) fn issuer(call: &Issuer) -> ExitStatus {
     let done = match call {
         Issuer::Add { dir, vkey, json } => issuers_file::add(&dir.join(layout::ISSUERS), vkey, own_key(dir).as_ref())
-            .map(|(key, added)| print_added(&key, added, Output::new(*json))),
+            .map(|(key, added)| print_added(&key, added.is_made(), Output::new(*json))),
+        Issuer::Retire { dir, name, json } => {
+            issuers_file::retire(&dir.join(layout::ISSUERS), name, own_key(dir).as_ref())
+                .map(|change| print_retired(name, change.is_made(), Output::new(*json)))
+        }
         Issuer::List { dir, json } => issuers_file::read(&dir.join(layout::ISSUERS), own_key(dir).as_ref())
             .map(|keys| print_list(&keys, Output::new(*json))),
     };
@@ -35,7 +45,9 @@ pub(crate) fn issuer(call: &Issuer) -> ExitStatus {
         Err(error) => {
             complain(PROGRAM, &error);
             match error {
-                IssuersError::NotAKey { .. } | IssuersError::OwnKey(_) => ExitStatus::Usage,
+                IssuersError::NotAKey { .. } | IssuersError::OwnKey(_) | IssuersError::OtherKey { .. } => {
+                    ExitStatus::Usage
+                }
                 _ => ExitStatus::Failed,
             }
         }
@@ -56,6 +68,16 @@ fn print_added(key: &VerifierKey, added: bool, output: Output) {
             key.name()
         ),
         false => writeln!(to, "{} was listed already; nothing has changed", key.name()),
+    });
+}
+
+fn print_retired(name: &str, retired: bool, output: Output) {
+    output.print(&Retired { name, retired }, |to| match retired {
+        true => writeln!(
+            to,
+            "{name} may submit no more receipts once the log has read its list again (send it a SIGHUP, or start it); what it has in the log stays"
+        ),
+        false => writeln!(to, "{name} is not listed; nothing has changed"),
     });
 }
 

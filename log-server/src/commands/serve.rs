@@ -1,13 +1,16 @@
 //! `counterfoil-log serve`: from a configuration file to a running log, until a signal or a failure.
 
 use super::PROGRAM;
+use crate::admin::{AdminToken, TokenError};
 use crate::arguments::Serve;
 use crate::clock::Clock;
 use crate::config::{self, LogConfig, SetupError};
-use crate::run::{self, RunError, Setup};
+use crate::run::{self, Operation, RunError, Setup};
 use note::KeyKind;
 use service::output::complain;
+use service::tls::{Tls, TlsError};
 use service::{ExitStatus, keys, logs, shutdown};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +21,10 @@ enum ServeError {
     Setup(#[from] SetupError),
     #[error(transparent)]
     Key(#[from] keys::KeyFileError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
     #[error(transparent)]
     Store(#[from] store::StoreError),
     #[error(transparent)]
@@ -50,6 +57,15 @@ fn run_until_stopped(arguments: &Serve) -> Result<(), ServeError> {
     let quorum = LogConfig::quorum(policy.as_deref(), &key, &witnesses)?;
     let issuers = loaded.resolve(&config.issuers);
     let store_dir = loaded.resolve(&config.store);
+    let tls = match config.tls.both()? {
+        Some((certificate, key)) => Some(Tls::load(loaded.resolve(certificate), loaded.resolve(key))?),
+        None => None,
+    };
+    let admin = match &config.admin_token_file {
+        Some(path) => Some(AdminToken::read(&loaded.resolve(path))?),
+        None => None,
+    };
+    let operation = Operation { store_dir: Some(store_dir.clone()), tls: tls.map(Arc::new), admin };
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -70,7 +86,7 @@ fn run_until_stopped(arguments: &Serve) -> Result<(), ServeError> {
             tracing::info!(signal, "stopping: requests under way get to finish");
         };
         let setup = Setup { ledger, known, key, issuers, witnesses, quorum, config, clock: Clock::system() };
-        run::run(setup, listener, stop, reloaded).await?;
+        run::run_operated(setup, operation, listener, stop, reloaded).await?;
         tracing::info!("the log has stopped");
         Ok(())
     })

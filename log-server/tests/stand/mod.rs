@@ -2,6 +2,8 @@
 //! log is not judged by the client it was written with.
 #![allow(clippy::unwrap_used, clippy::panic, dead_code, unreachable_pub, missing_docs)]
 
+pub mod process;
+
 use counterfoil_log_server::clock::Clock;
 use counterfoil_log_server::config::{LogConfig, Witness};
 use counterfoil_log_server::run::{self, RunError, Setup};
