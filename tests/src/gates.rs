@@ -24,10 +24,10 @@ pub struct Acknowledged {
     pub head: Checkpoint,
 }
 
-/// One gate.
-#[derive(Debug)]
+/// One gate. A clone of it signs a second history.
+#[derive(Debug, Clone)]
 pub struct Gate {
-    key: SigningKey,
+    key: Arc<SigningKey>,
     name: IssuerName,
     /// All of its stream, as far as it was ever signed and not signed anew; at seq n stands receipt n.
     stream: Vec<Receipt>,
@@ -60,7 +60,7 @@ impl Gate {
         let mut secret = [7; 32];
         secret[..8].copy_from_slice(&number.to_be_bytes());
         Gate {
-            key: SigningKey::from_seed(name.clone(), KeyKind::Ed25519, secret),
+            key: Arc::new(SigningKey::from_seed(name.clone(), KeyKind::Ed25519, secret)),
             name: IssuerName(name),
             stream: Vec::new(),
             acknowledged: Vec::new(),

@@ -10,6 +10,7 @@
 //! All of it is test code: whatever does not go as it must is a panic that says what happened.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+pub mod disk;
 pub mod gates;
 pub mod history;
 pub mod process;
