@@ -71,6 +71,11 @@ impl Gate {
         }
     }
 
+    /// Its name.
+    pub fn name(&self) -> &IssuerName {
+        &self.name
+    }
+
     /// Its vkey, for the log's list of issuers.
     pub fn vkey(&self) -> String {
         self.key.verifier().to_string()

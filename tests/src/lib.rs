@@ -13,4 +13,5 @@
 pub mod disk;
 pub mod gates;
 pub mod history;
+pub mod hostile;
 pub mod process;

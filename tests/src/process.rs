@@ -21,6 +21,7 @@ pub struct LogProgram {
     stderr: PathBuf,
     flags: Vec<String>,
     environment: Vec<(String, String)>,
+    descriptors: Option<u32>,
     url: BaseUrl,
 }
 
@@ -50,6 +51,7 @@ impl LogProgram {
             stderr: stage.dir().join("log.stderr"),
             flags: Vec::new(),
             environment: Vec::new(),
+            descriptors: None,
             url: stage.log_url().parse().unwrap(),
         }
     }
@@ -75,9 +77,24 @@ impl LogProgram {
         self
     }
 
+    /// The same where the system allows it so many open files (sh(1), `ulimit -n`).
+    #[must_use]
+    pub fn descriptors(mut self, count: u32) -> LogProgram {
+        self.descriptors = Some(count);
+        self
+    }
+
     /// Starts it, and does not wait until it is ready.
     pub fn start(&self) -> LogProcess {
-        let child = Command::new(&self.executable)
+        let mut command = match self.descriptors {
+            None => Command::new(&self.executable),
+            Some(count) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {count} && exec \"$0\" \"$@\"")]).arg(&self.executable);
+                shell
+            }
+        };
+        let child = command
             .args(["log", "serve", "--config"])
             .arg(&self.config)
             .args(&self.flags)
