@@ -4,7 +4,7 @@
 //! Honest gates submit at a modest rate, half of them over a new connection each time. For each kind of attack, and for all
 //! at once, it prints how long they wait, and the ratio to how long they wait in peace. It is all programs itself, so that
 //! nothing else has to be built.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use counterfoil_tests::gates::Gate;
 use counterfoil_tests::hostile::{Attack, Experience, honest};
