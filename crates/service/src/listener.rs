@@ -195,7 +195,7 @@ impl Connection {
             () = served => {}
             () = place.given_away() => {
                 metrics::counter!(GAVE_WAY).increment(1);
-                tracing::debug!(%peer, "closed without a request, in favour of another connection");
+                tracing::debug!(%peer, "closed while it let us wait, in favour of another connection");
             }
         }
     }
@@ -217,7 +217,7 @@ impl Exchange {
         let service = service_fn(|request: Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
             standing.serving();
-            let (answering, standing) = (answer(router.clone(), request, peer, limits), &standing);
+            let (answering, standing) = (answer(router.clone(), request, peer, limits, standing.clone()), &standing);
             async move {
                 let answer = answering.await;
                 standing.served();
@@ -252,8 +252,10 @@ async fn answer(
     request: Request<Incoming>,
     peer: SocketAddr,
     limits: Limits,
+    standing: Standing,
 ) -> Result<Response, Infallible> {
-    let mut request = request.map(|body| Body::new(BoundedBody::new(body, limits.body_bytes, limits.body_deadline())));
+    let bounded = |body| BoundedBody::new(body, limits.body_bytes, limits.body_deadline(), standing);
+    let mut request = request.map(|body| Body::new(bounded(body)));
     request.extensions_mut().insert(ConnectInfo(peer));
     router.oneshot(request).await
 }
