@@ -11,6 +11,7 @@
 
 use crate::body::BoundedBody;
 use crate::connection::{BoundedStream, Standing};
+use crate::descriptors;
 use crate::limits::Limits;
 use crate::places::{Place, Places};
 use crate::problem;
@@ -88,7 +89,11 @@ impl Server {
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Drained {
         let Self { listener, router, limits, tls } = self;
         describe();
-        let places = Places::new(limits.connections, limits.connections_per_peer, limits.spare_loopback);
+        let places = Places::new(
+            descriptors::make_room_for(limits.connections),
+            limits.connections_per_peer,
+            limits.spare_loopback,
+        );
         let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_AT_ONCE));
         let stopping = CancellationToken::new();
         let mut connections = JoinSet::new();
