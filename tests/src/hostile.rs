@@ -21,6 +21,8 @@ const ATTEMPTS: u32 = 30;
 pub struct Attack {
     /// Connections that send nothing, half a header, or half a body, a third each.
     pub half_open: usize,
+    /// Connections that send half a body, all of them.
+    pub half_bodies: usize,
     /// Connections that ask for much and read nothing.
     pub slow_readers: usize,
     /// Connections that send receipts of unknown issuers and with bad signatures, as fast as they are refused.
@@ -37,6 +39,9 @@ impl Attack {
         let mut peers = JoinSet::new();
         for number in 0..self.half_open {
             peers.spawn(half_open(address.to_owned(), number));
+        }
+        for _ in 0..self.half_bodies {
+            peers.spawn(half_open(address.to_owned(), HALF_A_BODY));
         }
         for _ in 0..self.slow_readers {
             peers.spawn(slow_reader(address.to_owned()));
@@ -55,7 +60,10 @@ impl UnderWay {
     }
 }
 
-/// What one half-open peer sends, and then no more.
+/// A number for which [`half_a_request`] is half a body.
+const HALF_A_BODY: usize = 2;
+
+/// What one half-open peer sends, and then no more: nothing, half a header, half a body, by its number.
 pub fn half_a_request(number: usize) -> &'static [u8] {
     match number % 3 {
         0 => b"",

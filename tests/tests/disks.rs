@@ -162,7 +162,6 @@ fn a_log_whose_disk_becomes_read_only_stops_before_it_promises_and_goes_on_when_
 }
 
 #[test]
-#[ignore = "the log has no min_free_mib yet; this line goes with the change that brings it"]
 fn a_log_whose_disk_is_nearly_full_refuses_and_takes_receipts_again_when_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::in_memory(&dir.path().join("disk"), 2 * DISK_MIB) else { return };

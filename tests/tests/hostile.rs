@@ -19,6 +19,8 @@ const EVERY: Duration = Duration::from_millis(100);
 const LASTING: Duration = Duration::from_secs(3);
 /// More than the log serves at once by default.
 const HALF_OPEN: usize = 2000;
+/// Open files, fewer than there are peers.
+const DESCRIPTORS: u32 = 256;
 /// What the log may hold for its peers beyond what it held before: 64 MiB for 1,024 connections (`limits.rs`), and as much
 /// again for what an allocator keeps, and for the receipts that went through.
 const HELD_FOR_PEERS: u64 = 128 * 1024 * 1024;
@@ -75,7 +77,7 @@ fn honest_gates_are_served_while_thousands_of_connections_stay_half_open_and_oth
     let mut log = scene.program.start_ready().unwrap();
     let in_peace = scene.honest("in peace");
     let before = log.resident_bytes();
-    let attack = Attack { half_open: HALF_OPEN, slow_readers: 32, floods: 4 };
+    let attack = Attack { half_open: HALF_OPEN, half_bodies: HALF_OPEN, slow_readers: 32, floods: 4 };
     let under_way = {
         let _inside = scene.runtime.enter();
         attack.begin(&log.address(), &scene.gates[0])
@@ -120,15 +122,22 @@ fn half_open_connections_are_cut_at_their_deadlines() {
 #[test]
 fn a_log_that_may_open_fewer_files_than_it_has_peers_keeps_serving_and_keeps_its_store() {
     let mut scene = Scene::new();
-    scene.program = scene.program.descriptors(256);
+    scene.program = scene.program.descriptors(DESCRIPTORS);
     let mut log = scene.program.start_ready().unwrap();
-    let attack = Attack { half_open: 400, slow_readers: 0, floods: 2 };
+    // Honest connections from before the attack make the log open files of its store in the middle of it.
+    let gates = std::mem::take(&mut scene.gates);
+    let known = gates[0].clone();
+    let (program, key) = (scene.program.clone(), scene.key.clone());
+    let served = scene.runtime.spawn(async move { honest(gates, &program, &key, EVERY, 2 * LASTING).await });
+    std::thread::sleep(LASTING / 2);
+    let attack = Attack { half_open: 400, half_bodies: 0, slow_readers: 0, floods: 2 };
     let under_way = {
         let _inside = scene.runtime.enter();
-        attack.begin(&log.address(), &scene.gates[0])
+        attack.begin(&log.address(), &known)
     };
-    std::thread::sleep(Duration::from_secs(1));
-    scene.honest("with 256 descriptors");
+    let (gates, experience) = scene.runtime.block_on(served).unwrap();
+    scene.gates = gates;
+    println!("with {DESCRIPTORS} descriptors: {} receipts, p99 {:?}", experience.waited.len(), experience.within(0.99));
     assert!(log.is_running(), "{}", log.said());
     drop(under_way);
     scene.assert_all_there();

@@ -19,11 +19,12 @@ const GATES: u64 = 16;
 const EVERY: Duration = Duration::from_millis(100);
 /// Until an attack is in place.
 const SETTLES: Duration = Duration::from_secs(2);
-const ATTACKS: [(&str, Attack); 4] = [
-    ("2000 half-open connections", Attack { half_open: 2000, slow_readers: 0, floods: 0 }),
-    ("64 slow readers", Attack { half_open: 0, slow_readers: 64, floods: 0 }),
-    ("flood over 8 connections", Attack { half_open: 0, slow_readers: 0, floods: 8 }),
-    ("all of it at once", Attack { half_open: 2000, slow_readers: 64, floods: 8 }),
+const ATTACKS: [(&str, Attack); 5] = [
+    ("2000 half-open connections", Attack { half_open: 2000, half_bodies: 0, slow_readers: 0, floods: 0 }),
+    ("2000 half bodies", Attack { half_open: 0, half_bodies: 2000, slow_readers: 0, floods: 0 }),
+    ("64 slow readers", Attack { half_open: 0, half_bodies: 0, slow_readers: 64, floods: 0 }),
+    ("flood over 8 connections", Attack { half_open: 0, half_bodies: 0, slow_readers: 0, floods: 8 }),
+    ("all of it at once", Attack { half_open: 2000, half_bodies: 0, slow_readers: 64, floods: 8 }),
 ];
 
 fn main() -> ExitCode {
