@@ -1,6 +1,6 @@
 //! Disks that are full, read-only or fail. The log promises nothing that is not there, says what is wrong, and goes on when
 //! the disk does.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use counterfoil_tests::disk::SmallDisk;
 use counterfoil_tests::gates::{Gate, InFlight};

@@ -1,6 +1,6 @@
 //! Hostile peers against a real log while honest gates submit. How long these wait is printed, not judged: the machine that
 //! runs tests may be busy. `cargo run --release -p counterfoil-tests --bin hostile-load` measures it.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use counterfoil_tests::gates::Gate;
 use counterfoil_tests::history::History;
