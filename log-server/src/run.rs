@@ -276,7 +276,7 @@ pub async fn bind(address: &str) -> Result<(TcpListener, SocketAddr), RunError> 
     let failed = |error: std::io::Error| {
         RunError::System(format!("cannot listen on {address}: {error}; choose another with --listen"))
     };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listener = service::listener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
 }

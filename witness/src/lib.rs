@@ -41,7 +41,6 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 const PROGRAM: &str = "counterfoil-witness";
@@ -129,7 +128,7 @@ fn run_serve(serve: &arguments::Serve) -> Result<ExitStatus, Failure> {
             _ => failed(error),
         })?;
         let listen = settings.values.listen;
-        let listener = TcpListener::bind(listen).await.map_err(|error| {
+        let listener = service::listener::bind(listen).await.map_err(|error| {
             failed(format!("cannot listen on {listen}: {error}; choose another address with --listen"))
         })?;
         let address = listener.local_addr().map_err(failed)?;

@@ -5,12 +5,13 @@
 //! the limit of the route, not the larger one of the listener.
 
 use crate::budget::{ByteBudget, Taken};
+use crate::connection::Standing;
 use crate::problem::{Problem, overloaded};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -128,11 +129,17 @@ pub(crate) struct BoundedBody {
     limit: u64,
     left: u64,
     deadline: Pin<Box<Sleep>>,
+    standing: Standing,
 }
 
 impl BoundedBody {
-    pub(crate) fn new(incoming: Incoming, limit: u64, deadline: Duration) -> Self {
-        Self { incoming, limit, left: limit, deadline: Box::pin(sleep_until(Instant::now() + deadline)) }
+    /// `standing` is told when all of it has come.
+    pub(crate) fn new(incoming: Incoming, limit: u64, deadline: Duration, standing: Standing) -> Self {
+        if incoming.is_end_stream() {
+            standing.has_all();
+        }
+        let deadline = Box::pin(sleep_until(Instant::now() + deadline));
+        Self { incoming, limit, left: limit, deadline, standing }
     }
 }
 
@@ -148,6 +155,9 @@ impl hyper::body::Body for BoundedBody {
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                if self.incoming.is_end_stream() {
+                    self.standing.has_all();
+                }
                 match self.left.checked_sub(length) {
                     Some(left) => {
                         self.left = left;
@@ -157,7 +167,10 @@ impl hyper::body::Body for BoundedBody {
                 }
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(BodyFault::Broken(error).into()))),
-            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Ready(None) => {
+                self.standing.has_all();
+                Poll::Ready(None)
+            }
             Poll::Pending => {
                 ready!(self.deadline.as_mut().poll(cx));
                 Poll::Ready(Some(Err(BodyFault::TooSlow.into())))

@@ -39,8 +39,8 @@ pub(crate) struct BoundedStream {
     wrote: bool,
 }
 
-/// Whether this connection waits for a request or is busy with one: told by the HTTP side and by the bytes, and read by whoever
-/// gives places away.
+/// Whose turn it is on this connection: told by the HTTP side, by the body and by the bytes, and read by whoever gives places
+/// away.
 #[derive(Clone)]
 pub(crate) struct Standing {
     seat: Arc<Seat>,
@@ -52,19 +52,36 @@ impl Standing {
         Self { seat, serving: Arc::default() }
     }
 
-    /// A request has come.
+    /// The headers of a request have come.
     pub(crate) fn serving(&self) {
         self.serving.store(true, Ordering::Relaxed);
-        self.seat.is_busy();
+        self.seat.has_asked();
+    }
+
+    /// All of its body has come.
+    pub(crate) fn has_all(&self) {
+        if self.serving.load(Ordering::Relaxed) {
+            self.seat.is_busy();
+        }
     }
 
     /// Its answer is there, and about to be sent.
     pub(crate) fn served(&self) {
         self.serving.store(false, Ordering::Relaxed);
+        self.seat.is_answered();
+        self.seat.is_busy();
     }
 
+    /// Bytes went out.
+    fn sends(&self) {
+        // What goes out while a request is served is an invitation to send its body: then it is the peer's turn still.
+        if !self.serving.load(Ordering::Relaxed) {
+            self.seat.is_busy();
+        }
+    }
+
+    /// Everything went out.
     fn sent(&self) {
-        // What goes out while a request is served is an invitation to send its body.
         if !self.serving.load(Ordering::Relaxed) {
             self.seat.waits();
         }
@@ -100,7 +117,7 @@ impl BoundedStream {
             Poll::Ready(Ok(bytes)) => {
                 self.wrote = true;
                 if let Some(standing) = &self.standing {
-                    standing.seat.is_busy();
+                    standing.sends();
                 }
                 if let Some(stall) = &mut self.stall {
                     let earned = Duration::from_secs_f64(bytes as f64 / self.write_bytes_per_s as f64);
@@ -110,6 +127,9 @@ impl BoundedStream {
                 Poll::Ready(Ok(bytes))
             }
             Poll::Pending => {
+                if let Some(standing) = &self.standing {
+                    standing.seat.stalls();
+                }
                 let deadline = self.write_deadline;
                 let stall = self.stall.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + deadline)));
                 ready!(stall.as_mut().poll(cx));

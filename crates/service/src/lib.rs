@@ -19,6 +19,7 @@ pub mod budget;
 pub mod compression;
 pub mod config;
 mod connection;
+mod descriptors;
 pub mod keys;
 mod known_keys;
 pub mod limits;

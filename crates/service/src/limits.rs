@@ -8,7 +8,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Connections served at once. A further one is answered 503 and closed.
+    /// Connections served at once, fewer where the limit on open files is low. A further one takes the place of a peer that lets
+    /// us wait; while all of them wait for us, it is answered 503 and closed.
     pub connections: usize,
     /// Connections of one address (of one /64, where it is an IPv6 address). A further one is answered 503 and closed. Where all
     /// clients come through one proxy on another machine, set it to [`Limits::connections`].

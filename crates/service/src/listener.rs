@@ -11,6 +11,7 @@
 
 use crate::body::BoundedBody;
 use crate::connection::{BoundedStream, Standing};
+use crate::descriptors;
 use crate::limits::Limits;
 use crate::places::{Place, Places};
 use crate::problem;
@@ -26,13 +27,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, ToSocketAddrs};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -49,6 +51,33 @@ const TURNED_AWAY_AT_ONCE: usize = 64;
 const TURN_AWAY_DEADLINE: Duration = Duration::from_secs(2);
 /// Pause after the system could not give us a connection (no descriptors left, usually).
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// Connections that may wait to be accepted: Linux's own default bound (`net.core.somaxconn`). A crowd that comes at once
+/// is taken in faster than that fills; beyond it the system drops a peer's first packet, which costs him a second.
+const BACKLOG: u32 = 4096;
+
+/// Listens on `address`: a host and a port, as text or resolved.
+///
+/// # Errors
+/// What the system says of the last address that the host has.
+pub async fn bind(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+    let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "the host has no address");
+    for resolved in tokio::net::lookup_host(address).await? {
+        match listen(resolved) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Or a log that is started again could not listen while connections of the one before linger in the system.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// How a listener ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +117,11 @@ impl Server {
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Drained {
         let Self { listener, router, limits, tls } = self;
         describe();
-        let places = Places::new(limits.connections, limits.connections_per_peer, limits.spare_loopback);
+        let places = Places::new(
+            descriptors::make_room_for(limits.connections),
+            limits.connections_per_peer,
+            limits.spare_loopback,
+        );
         let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_AT_ONCE));
         let stopping = CancellationToken::new();
         let mut connections = JoinSet::new();
@@ -195,7 +228,7 @@ impl Connection {
             () = served => {}
             () = place.given_away() => {
                 metrics::counter!(GAVE_WAY).increment(1);
-                tracing::debug!(%peer, "closed without a request, in favour of another connection");
+                tracing::debug!(%peer, "closed while it let us wait, in favour of another connection");
             }
         }
     }
@@ -217,7 +250,7 @@ impl Exchange {
         let service = service_fn(|request: Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
             standing.serving();
-            let (answering, standing) = (answer(router.clone(), request, peer, limits), &standing);
+            let (answering, standing) = (answer(router.clone(), request, peer, limits, standing.clone()), &standing);
             async move {
                 let answer = answering.await;
                 standing.served();
@@ -252,8 +285,10 @@ async fn answer(
     request: Request<Incoming>,
     peer: SocketAddr,
     limits: Limits,
+    standing: Standing,
 ) -> Result<Response, Infallible> {
-    let mut request = request.map(|body| Body::new(BoundedBody::new(body, limits.body_bytes, limits.body_deadline())));
+    let bounded = |body| BoundedBody::new(body, limits.body_bytes, limits.body_deadline(), standing);
+    let mut request = request.map(|body| Body::new(bounded(body)));
     request.extensions_mut().insert(ConnectInfo(peer));
     router.oneshot(request).await
 }

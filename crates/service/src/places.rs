@@ -3,25 +3,27 @@
 //! ```text
 //! new connection ── peer has its share ──> turned away
 //!               └── a place is free ─────> takes it
-//!               └── none is free ────────> takes that of the peer that has let us wait for a request the longest,
+//!               └── none is free ────────> takes that of the oldest peer that has never finished a request;
+//!                                          if there is none, that of the peer that has let us wait the longest,
 //!                                          if that is a while; else turned away
 //! ```
 //!
-//! So connections that say nothing, however many, keep nobody out for longer than [`PATIENCE`]; one whose request is being
-//! read, served or answered is never given away.
+//! We wait for a peer while it owes us something: a request's headers, the rest of its body, or the reading of its answer.
+//! While we owe it an answer its place is never given away. So connections that are opened and not used keep nobody out, and
+//! cost nobody a connection that he used before; the others keep nobody out for longer than [`PATIENCE`].
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection may be without a request before it can be given to another. A gate that sends its next receipt as it
+/// How long a peer that was answered before may let us wait until its place can be given to another. A gate that sends its next receipt as it
 /// gets the answer to the last one is never so long without; a client that finds its connection closed makes a new one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// No request is waited for: one is being served or answered.
+/// Nothing is waited for: it is our turn.
 const BUSY: u64 = u64::MAX;
 
 /// The places of one listener.
@@ -65,8 +67,10 @@ impl Full {
 pub(crate) struct Seat {
     peer: IpAddr,
     started: Instant,
-    /// Milliseconds from `started` to when a request began to be waited for, or [`BUSY`].
+    /// Milliseconds from `started` to when the peer's turn began, or [`BUSY`].
     waiting_since: AtomicU64,
+    /// It has sent a whole request, and we have answered.
+    answered: AtomicBool,
     /// Cancelled when the place is given to another.
     given_away: CancellationToken,
 }
@@ -108,6 +112,7 @@ impl Places {
             peer,
             started: self.started,
             waiting_since: AtomicU64::new(millis(now)),
+            answered: AtomicBool::new(false),
             given_away: CancellationToken::new(),
         });
         let number = taken.next;
@@ -130,10 +135,12 @@ impl Places {
 
 impl Taken {
     fn longest_waiting(&self, now: Duration) -> Option<u64> {
-        let since = |seat: &Seat| seat.waiting_since.load(Ordering::Relaxed);
-        let (number, seat) = self.seats.iter().min_by_key(|(_, seat)| since(seat))?;
-        let waited = millis(now).saturating_sub(since(seat));
-        (since(seat) != BUSY && waited >= millis(PATIENCE)).then_some(*number)
+        let standing =
+            |seat: &Seat| (seat.answered.load(Ordering::Relaxed), seat.waiting_since.load(Ordering::Relaxed));
+        let waiting = self.seats.iter().map(|(number, seat)| (standing(seat), *number));
+        let ((answered, since), number) = waiting.filter(|((_, since), _)| *since != BUSY).min()?;
+        let waited = millis(now).saturating_sub(since);
+        (!answered || waited >= millis(PATIENCE)).then_some(number)
     }
 
     fn remove(&mut self, number: u64) -> Option<Arc<Seat>> {
@@ -149,7 +156,7 @@ impl Taken {
 }
 
 impl Seat {
-    /// A request has come; it is served until its answer is sent.
+    /// A whole request has come, or some of its answer was taken: it is our turn.
     pub(crate) fn is_busy(&self) {
         self.waiting_since.store(BUSY, Ordering::Relaxed);
     }
@@ -157,6 +164,25 @@ impl Seat {
     /// The next request is waited for.
     pub(crate) fn waits(&self) {
         self.waiting_since.store(millis(self.started.elapsed()), Ordering::Relaxed);
+    }
+
+    /// The headers of a request have come. Who was answered before gets new patience for the body; who was not has to be
+    /// done with all of it.
+    pub(crate) fn has_asked(&self) {
+        if self.answered.load(Ordering::Relaxed) {
+            self.waits();
+        }
+    }
+
+    /// There is an answer to a request.
+    pub(crate) fn is_answered(&self) {
+        self.answered.store(true, Ordering::Relaxed);
+    }
+
+    /// The peer does not read its answer. How long that lasts counts from the first time.
+    pub(crate) fn stalls(&self) {
+        let now = millis(self.started.elapsed());
+        let _waits_already = self.waiting_since.compare_exchange(BUSY, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -241,6 +267,8 @@ mod tests {
         let places = Places::new(2, 9, true);
         let first = places.take_at(peer("192.0.2.1"), NOW).unwrap();
         let second = places.take_at(peer("192.0.2.2"), NOW + Duration::from_millis(500)).unwrap();
+        first.seat.is_answered();
+        second.seat.is_answered();
         let third = peer("192.0.2.3");
         assert_eq!(places.take_at(third, NOW + Duration::from_millis(999)).unwrap_err(), Full::All);
         let third = places.take_at(third, NOW + PATIENCE).unwrap();
@@ -250,6 +278,35 @@ mod tests {
         assert_eq!((places.in_use(), places.lock().by_peer.len()), (2, 2));
         drop((second, third));
         assert_eq!(places.in_use(), 0);
+    }
+
+    #[test]
+    fn who_never_finished_a_request_gives_way_before_anybody_who_did_and_at_once() {
+        let places = Places::new(3, 9, true);
+        let used = places.take_at(peer("192.0.2.1"), NOW).unwrap();
+        used.seat.is_answered();
+        let older = places.take_at(peer("192.0.2.2"), NOW + Duration::from_millis(1)).unwrap();
+        let newer = places.take_at(peer("192.0.2.3"), NOW + Duration::from_millis(2)).unwrap();
+        older.seat.has_asked();
+        let much_later = NOW + Duration::from_secs(9);
+        let _newcomer = places.take_at(peer("192.0.2.4"), much_later).unwrap();
+        let _another = places.take_at(peer("192.0.2.5"), much_later).unwrap();
+        let gone = [&used, &older, &newer].map(|place| place.seat.given_away.is_cancelled());
+        assert_eq!(gone, [false, true, true]);
+    }
+
+    #[test]
+    fn a_peer_that_does_not_read_its_answer_is_waited_for_from_when_it_stopped() {
+        let places = Places::new(1, 9, true);
+        let held = places.take_at(peer("192.0.2.1"), NOW).unwrap();
+        held.seat.is_busy();
+        held.seat.is_answered();
+        held.seat.stalls();
+        let stalled = held.seat.waiting_since.load(Ordering::Relaxed);
+        assert_ne!(stalled, BUSY);
+        std::thread::sleep(Duration::from_millis(3));
+        held.seat.stalls();
+        assert_eq!(held.seat.waiting_since.load(Ordering::Relaxed), stalled);
     }
 
     #[test]

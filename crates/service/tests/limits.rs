@@ -517,3 +517,33 @@ async fn connections_that_say_nothing_give_way_when_all_places_are_taken() {
 async fn connections_that_trickle_their_headers_give_way_too() {
     gives_way(b"GET /hello HTTP/1.1\r\nx: ", true).await;
 }
+
+#[tokio::test]
+async fn connections_that_send_half_a_body_give_way_too() {
+    let head = "POST /read HTTP/1.1\r\nhost: t\r\ncontent-length: 100\r\n";
+    gives_way(format!("{head}\r\nhalf").as_bytes(), false).await;
+    // This one is invited to send its body, which is no answer.
+    gives_way(format!("{head}expect: 100-continue\r\n\r\n").as_bytes(), true).await;
+}
+
+#[tokio::test]
+async fn connections_that_leave_their_answers_unread_give_way_too() {
+    gives_way(b"GET /large HTTP/1.1\r\nhost: t\r\n\r\n", false).await;
+}
+
+#[tokio::test]
+async fn a_client_that_was_served_keeps_its_connection_while_silent_ones_give_way() {
+    let server = Running::start(Limits { connections: 3, ..Limits::default() }).await;
+    let hello = b"GET /hello HTTP/1.1\r\nhost: t\r\n\r\n";
+    let mut kept = server.connect().await;
+    kept.write_all(hello).await.unwrap();
+    read_one(&mut kept).await;
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(server.connect().await);
+        let answer = server.ask("GET /hello HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "silent connections keep others out: {answer}");
+    }
+    kept.write_all(hello).await.unwrap();
+    assert!(read_one(&mut kept).await.ends_with("hello"), "who was served before had to give way");
+}

@@ -266,6 +266,11 @@ impl Stage {
         Ok(())
     }
 
+    /// Kills one witness, counted from 0 among those that run.
+    pub fn stop_witness(&mut self, number: usize) {
+        self.witnesses.remove(number);
+    }
+
     /// Runs the executable to its end and answers its exit code, if it is 0, 1 or 2, and its standard output.
     ///
     /// # Errors
