@@ -4,12 +4,12 @@
 //!  POST /v1/receipts ──> vetting ──> committer ──> store ──> head signed ──> answer with proof
 //!                        (all cores)  (one thread)               │
 //!  GET /checkpoint  <── publication <── offers <─────────────────┘
-//!                           └── witnesses: nudge, cosignatures back
+//!                           └── witnesses: nudge or push, cosignatures back
 //! ```
 //!
-//! Pure decisions: [`offers`] (which head is offered), [`quorum`] (when it counts as cosigned), [`refusal`] (which
+//! Pure decisions: [`offers`] (which head is offered), [`push`] (what a witness of another make is sent), [`quorum`] (when it counts as cosigned), [`refusal`] (which
 //! status says no), [`fork_log`] (which evidence is kept), [`negotiation`]; the issuer rules themselves are `receipt`'s.
-//! Shells around them: [`committer`], [`publication`], [`witnesses`], [`routes`], [`run`]. What a store is to all of
+//! Shells around them: [`committer`], [`publication`], [`witnesses`], [`pusher`], [`routes`], [`run`]. What a store is to all of
 //! these is [`ledger`].
 
 pub mod answers;
@@ -27,7 +27,10 @@ pub mod log;
 mod memory_ledger;
 pub mod negotiation;
 pub mod offers;
+pub mod proofs;
 pub mod publication;
+pub mod push;
+pub mod pusher;
 pub mod quorum;
 pub mod refusal;
 pub mod registry;

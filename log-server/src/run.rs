@@ -9,6 +9,7 @@ use crate::issuers_file::{self, IssuersError};
 use crate::ledger::{Ledger, Shelf, StoreFault};
 use crate::log::{Log, Parts};
 use crate::offers::Offers;
+use crate::proofs::Proofs;
 use crate::publication::Publication;
 use crate::quorum::Quorum;
 use crate::registry::{Known, Registry};
@@ -89,7 +90,7 @@ pub async fn run<L: Ledger>(
     };
     let origin = Origin::from(key.name());
     let http = witnesses::client(config.witness_deadline()).map_err(|error| system(&error))?;
-    restored::check(&witnesses, &origin, &key, &http, shelf.as_ref(), head.checkpoint().size).await?;
+    restored::check(&witnesses, &origin, &key, &http, shelf.as_ref(), &head).await?;
 
     let registry = Arc::new(registry_of(known, shelf.as_ref())?);
     let witness_keys = witnesses.iter().map(|witness| witness.key.clone()).collect();
@@ -120,6 +121,7 @@ pub async fn run<L: Ledger>(
     });
     let thread = thread.map_err(|error| system(&error))?;
 
+    let proofs = Arc::new(Proofs::new(shelf.clone()));
     let mut beside = JoinSet::new();
     for (place, witness) in witnesses.into_iter().enumerate() {
         beside.spawn(witnesses::follow(
@@ -128,6 +130,7 @@ pub async fn run<L: Ledger>(
             origin.clone(),
             http.clone(),
             Arc::clone(&publication),
+            Arc::clone(&proofs),
             config.witness_poll(),
         ));
     }

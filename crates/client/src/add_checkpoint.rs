@@ -196,7 +196,7 @@ mod tests {
         let text = format!("{}\n", answer.join("\n"));
         match taken(&url(), text.as_bytes(), &mine.verifier(), &head).unwrap() {
             Pushed::Taken { lines, dropped } => {
-                assert_eq!(lines.iter().map(CosignatureLine::line).collect::<Vec<_>>(), [good.clone()]);
+                assert_eq!(lines.iter().map(CosignatureLine::line).collect::<Vec<_>>(), std::slice::from_ref(&good));
                 assert_eq!(dropped, 3);
             }
             other => panic!("{other:?}"),
