@@ -85,13 +85,16 @@ fn a_409_with_the_size_that_was_sent_is_a_contradiction_and_no_loop() {
 fn a_witness_that_names_another_size_each_time_rests_after_a_few() {
     let mut push = Push::new(FRESH);
     let mut named = 100;
-    let mut sent = 0;
-    while let Some(old) = pushes(push.next(size(1000), at(0))) {
-        sent += 1;
-        named += 1;
-        push.answered(asked(old, 1000), Answer::Holds(size(named)), at(0), 0.0);
+    // After the rest it gets as many again.
+    for now in [at(0), at(125)] {
+        let mut sent = 0;
+        while let Some(old) = pushes(push.next(size(1000), now)) {
+            sent += 1;
+            named += 1;
+            push.answered(asked(old, 1000), Answer::Holds(size(named)), now, 0.0);
+        }
+        assert_eq!(sent, MAX_CORRECTIONS + 1);
     }
-    assert_eq!(sent, MAX_CORRECTIONS + 1);
     assert_eq!(push.trouble, Some(Trouble::Flaps));
 }
 
