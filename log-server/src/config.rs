@@ -7,6 +7,7 @@
 //! [[witness]]
 //! vkey = "witness.example+…"
 //! url = "http://127.0.0.1:7380"
+//! protocol = "counterfoil"
 //! ```
 
 use crate::issuer_rates::IssuerRates;
@@ -83,7 +84,7 @@ pub struct LogConfig {
     /// Limits of the listener.
     #[serde(default)]
     pub limits: Limits,
-    /// The witnesses to nudge and to ask for cosignatures.
+    /// The witnesses to nudge, or to push to, and to ask for cosignatures.
     #[serde(default)]
     pub witness: Vec<WitnessConfig>,
 }
@@ -93,8 +94,41 @@ pub struct LogConfig {
 pub struct WitnessConfig {
     /// Its key.
     pub vkey: String,
-    /// Its address.
+    /// Its address; for a `tlog-witness` its submission prefix.
     pub url: String,
+    /// How it gets to see heads.
+    #[serde(default)]
+    pub protocol: Protocol,
+}
+
+/// How a witness gets to see heads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", try_from = "String")]
+pub enum Protocol {
+    /// It is nudged and fetches by itself, as `counterfoil-witness` does.
+    #[default]
+    Counterfoil,
+    /// Each head is pushed to it, with the proof from the one it holds (C2SP tlog-witness, `add-checkpoint`).
+    TlogWitness,
+}
+
+/// A word that names no [`Protocol`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no protocol of witnesses; write \"counterfoil\", or \"tlog-witness\" for one that heads are pushed to"
+)]
+pub struct UnknownProtocol(String);
+
+impl TryFrom<String> for Protocol {
+    type Error = UnknownProtocol;
+
+    fn try_from(word: String) -> Result<Self, UnknownProtocol> {
+        match word.as_str() {
+            "counterfoil" => Ok(Self::Counterfoil),
+            "tlog-witness" => Ok(Self::TlogWitness),
+            _ => Err(UnknownProtocol(word)),
+        }
+    }
 }
 
 /// A certificate chain and its key, in PEM: both or none.
@@ -251,6 +285,8 @@ pub struct Witness {
     pub key: VerifierKey,
     /// Its address.
     pub url: BaseUrl,
+    /// How it gets to see heads.
+    pub protocol: Protocol,
 }
 
 /// Loads the configuration in `file` with the environment and `flags` on top.
@@ -322,7 +358,7 @@ impl LogConfig {
                 )));
             }
             let url = witness.url.parse().map_err(|reason| SetupError::WitnessUrl { number, reason })?;
-            witnesses.push(Witness { key, url });
+            witnesses.push(Witness { key, url, protocol: witness.protocol });
         }
         Ok(witnesses)
     }
@@ -407,7 +443,9 @@ pub fn initial_text(listen: &str) -> String {
          # One section for each witness:\n\
          # [[witness]]\n\
          # vkey = \"witness.example+…\"\n\
-         # url = \"http://127.0.0.1:7380\"\n"
+         # url = \"http://127.0.0.1:7380\"\n\
+         # A witness of another make, that heads are pushed to (C2SP tlog-witness):\n\
+         # protocol = \"tlog-witness\"\n"
     )
 }
 
@@ -478,5 +516,18 @@ mod tests {
             listed(&[witness_section("w", KeyKind::CosignatureV1, "w.example")]),
             Err(SetupError::WitnessUrl { number: 1, .. })
         ));
+    }
+
+    #[test]
+    fn a_witness_is_nudged_unless_its_section_says_that_it_is_pushed_to() {
+        let section = witness_section("w", KeyKind::CosignatureV1, "http://w.example");
+        let protocol = |line: &str| {
+            load_text(&format!("listen = \"a\"\n{section}{line}\n")).map(|loaded| loaded.values.witness[0].protocol)
+        };
+        assert_eq!(protocol("").unwrap(), Protocol::Counterfoil);
+        assert_eq!(protocol("protocol = \"counterfoil\"").unwrap(), Protocol::Counterfoil);
+        assert_eq!(protocol("protocol = \"tlog-witness\"").unwrap(), Protocol::TlogWitness);
+        let error = protocol("protocol = \"add-checkpoint\"").unwrap_err().to_string();
+        assert!(error.contains("write \"counterfoil\", or \"tlog-witness\""), "{error}");
     }
 }

@@ -4,13 +4,14 @@
 //!  POST /v1/receipts ──> vetting ──> committer ──> store ──> head signed ──> answer with proof
 //!                        (all cores)  (one thread)               │
 //!  GET /checkpoint  <── publication <── offers <─────────────────┘
-//!                           └── witnesses: nudge, cosignatures back
+//!                           └── witnesses: nudge or push, cosignatures back
 //! ```
 //!
-//! Pure decisions: [`offers`] (which head is offered), [`quorum`] (when it counts as cosigned), [`refusal`] (which
-//! status says no), [`readiness`] (whether the log is, and why not), [`fork_log`] (which evidence is kept), [`negotiation`]; the issuer rules themselves are `receipt`'s.
-//! Shells around them: [`committer`], [`publication`], [`witnesses`], [`routes`], [`run`]. What an operator sees and does:
-//! [`instruments`], [`room`], [`issuer_rates`], [`admin`]. What a store is to all of
+//! Pure decisions: [`offers`] (which head is offered), [`push`] (what a witness of another make is sent), [`quorum`]
+//! (when it counts as cosigned), [`refusal`] (which status says no), [`readiness`] (whether the log is, and why not),
+//! [`fork_log`] (which evidence is kept), [`negotiation`]; the issuer rules themselves are `receipt`'s.
+//! Shells around them: [`committer`], [`publication`], [`witnesses`], [`pusher`], [`routes`], [`run`]. What an operator
+//! sees and does: [`instruments`], [`room`], [`issuer_rates`], [`admin`]. What a store is to all of
 //! these is [`ledger`].
 
 pub mod admin;
@@ -31,7 +32,10 @@ pub mod log;
 mod memory_ledger;
 pub mod negotiation;
 pub mod offers;
+pub mod proofs;
 pub mod publication;
+pub mod push;
+pub mod pusher;
 pub mod quorum;
 pub mod readiness;
 pub mod refusal;

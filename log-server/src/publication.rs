@@ -115,6 +115,11 @@ impl Publication {
         self.lock().cosigners().contains(&place)
     }
 
+    /// The head on offer with the cosignatures it has, once there is one.
+    pub fn offered(&self) -> Option<SignedCheckpoint<Verified>> {
+        self.lock().served()
+    }
+
     /// The checkpoint to serve, once there is one.
     pub fn served(&self) -> Option<Bytes> {
         self.served.borrow().clone()

@@ -3,13 +3,19 @@
 //! A log that runs on a restored backup signs a second history over the one that was seen. Its own disk cannot tell; the
 //! witnesses can, since each serves the latest head that it cosigned. The log's own signature on that head is what
 //! counts, whoever hands it over: nobody else can have made it.
+//!
+//! A witness of another make need not serve any head. It is pushed the newest one of this store, as if it held nothing:
+//! then it says what size it holds. No signature stands behind that size, so a witness that lies can keep a log from
+//! starting until its section is taken out of the configuration. That is the better of two evils: a second history cannot
+//! be taken back.
 
-use crate::config::Witness;
+use crate::config::{Protocol, Witness};
 use crate::ledger::Shelf;
+use client::add_checkpoint::Pushed;
 use client::{BoundedClient, WitnessClient};
 use futures_util::future::join_all;
-use merkle::{HashSource, MissingHash, TreeSize, root_of};
-use note::{Checkpoint, Origin, SignedCheckpoint, VerifierKey};
+use merkle::{ConsistencyProof, HashSource, MissingHash, TreeSize, root_of};
+use note::{Checkpoint, Origin, SignedCheckpoint, Verified, VerifierKey};
 
 /// Why the log must not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,8 +52,8 @@ pub enum Restored {
     },
 }
 
-/// Asks every configured witness for the latest head that it cosigned and compares each with the tree in `own` of size
-/// `size`. A witness that cannot be asked, or answers with what is not ours, is logged and does not keep the log from
+/// Asks every configured witness for the latest head that it cosigned and compares each with the tree in `own`, whose
+/// newest head is `head`; those that heads are pushed to are also pushed that one. A witness that cannot be asked, or answers with what is not ours, is logged and does not keep the log from
 /// running: otherwise any witness that is down, or hostile, could.
 ///
 /// # Errors
@@ -58,14 +64,35 @@ pub async fn check(
     log: &VerifierKey,
     http: &BoundedClient,
     own: &dyn Shelf,
-    size: TreeSize,
+    head: &SignedCheckpoint<Verified>,
 ) -> Result<(), Restored> {
+    let size = head.checkpoint().size;
     let asked = witnesses.iter().map(|witness| async move {
-        (witness, WitnessClient::new(witness.url.clone(), http.clone()).checkpoint(origin).await)
+        let client = WitnessClient::new(witness.url.clone(), http.clone());
+        let served = client.checkpoint(origin).await;
+        let pushed = match witness.protocol {
+            Protocol::Counterfoil => None,
+            Protocol::TlogWitness => {
+                Some(client.add_checkpoint(&witness.key, TreeSize(0), &ConsistencyProof::default(), head).await)
+            }
+        };
+        (witness, served, pushed)
     });
-    for (witness, answer) in join_all(asked).await {
+    for (witness, served, pushed) in join_all(asked).await {
         let name = witness.key.name();
-        match answer {
+        match pushed {
+            Some(Ok(Pushed::Holds(seen))) if seen > size => {
+                tracing::error!(witness = %name, %seen, own = %size, "the witness says that it cosigned more of this log than is here; it signs nothing with that, so if you are sure that this is the newest copy of the store, take its [[witness]] section out");
+                return Err(Restored::Older { witness: name.to_string(), seen, own: size });
+            }
+            Some(Err(error)) => {
+                tracing::warn!(witness = %name, %error, "the witness does not say whether it has seen more of this log than is here")
+            }
+            Some(Ok(_)) | None => {}
+        }
+        match served {
+            // A witness that was pushed to has been asked already, and need not serve anything.
+            Ok(None) | Err(_) if witness.protocol == Protocol::TlogWitness => {}
             Ok(None) => tracing::info!(witness = %name, "the witness has cosigned nothing of this log yet"),
             Err(error) => {
                 tracing::warn!(witness = %name, %error, "the witness cannot be asked whether it has seen more of this log than is here")

@@ -11,6 +11,7 @@ use crate::issuers_file::{self, IssuersError};
 use crate::ledger::{Ledger, Shelf, StoreFault};
 use crate::log::{Log, Parts};
 use crate::offers::Offers;
+use crate::proofs::Proofs;
 use crate::publication::Publication;
 use crate::quorum::Quorum;
 use crate::registry::{Known, Registry};
@@ -124,7 +125,7 @@ pub async fn run_operated<L: Ledger>(
     };
     let origin = Origin::from(key.name());
     let http = witnesses::client(config.witness_deadline()).map_err(|error| system(&error))?;
-    restored::check(&witnesses, &origin, &key, &http, shelf.as_ref(), head.checkpoint().size).await?;
+    restored::check(&witnesses, &origin, &key, &http, shelf.as_ref(), &head).await?;
 
     let registry = Arc::new(registry_of(known, shelf.as_ref())?.with_rates(config.issuer_rates()));
     let witness_keys: Vec<VerifierKey> = witnesses.iter().map(|witness| witness.key.clone()).collect();
@@ -159,6 +160,7 @@ pub async fn run_operated<L: Ledger>(
     });
     let thread = thread.map_err(|error| system(&error))?;
 
+    let proofs = Arc::new(Proofs::new(shelf.clone()));
     let mut beside = JoinSet::new();
     for (place, witness) in witnesses.into_iter().enumerate() {
         beside.spawn(witnesses::follow(
@@ -167,6 +169,7 @@ pub async fn run_operated<L: Ledger>(
             origin.clone(),
             http.clone(),
             Arc::clone(&publication),
+            Arc::clone(&proofs),
             config.witness_poll(),
         ));
     }

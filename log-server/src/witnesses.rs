@@ -1,5 +1,5 @@
 //! The witnesses, one task each: nudge at every offer, take the cosignatures that come back, look at the witness's
-//! monitoring path where that was not enough.
+//! monitoring path where that was not enough. Those that want heads pushed are [`crate::pusher`]'s.
 //!
 //! ```text
 //! offer ──> POST nudge ──> lines over the head on offer: wait for the next offer, or the poll interval
@@ -9,8 +9,10 @@
 //! At most one request to a witness is under way, each with a deadline, so a witness that hangs costs nothing but
 //! its own cosignatures. A nudge carries no head: the witness fetches by itself.
 
-use crate::config::Witness;
+use crate::config::{Protocol, Witness};
+use crate::proofs::Proofs;
 use crate::publication::Publication;
+use crate::pusher;
 use client::{BoundedClient, FetchError, Timeouts, WitnessClient};
 use note::{CosignatureLine, Origin, SignedNote};
 use std::sync::Arc;
@@ -29,8 +31,23 @@ pub fn client(deadline: Duration) -> Result<BoundedClient, FetchError> {
     BoundedClient::new(Timeouts { connect: deadline, total: deadline })
 }
 
-/// Keeps asking the witness at `place`. Runs until it is dropped.
+/// Keeps asking the witness at `place`, in the way it is configured for. Runs until it is dropped.
 pub async fn follow(
+    place: usize,
+    witness: Witness,
+    origin: Origin,
+    http: BoundedClient,
+    publication: Arc<Publication>,
+    proofs: Arc<Proofs>,
+    poll: Duration,
+) {
+    match witness.protocol {
+        Protocol::Counterfoil => nudge(place, witness, origin, http, publication, poll).await,
+        Protocol::TlogWitness => pusher::run(place, witness, http, publication, proofs, poll).await,
+    }
+}
+
+async fn nudge(
     place: usize,
     witness: Witness,
     origin: Origin,

@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use client::wire::CODE_NOT_COSIGNED_IN_TIME;
-use counterfoil_log_server::config::Witness;
+use counterfoil_log_server::config::{Protocol, Witness};
 use counterfoil_log_server::restored::Restored;
 use counterfoil_log_server::run::RunError;
 use merkle::leaf_hash;
@@ -66,7 +66,7 @@ impl Stage {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         tokio::spawn(service::serve(listener, routes, service::Limits::default(), std::future::pending()));
-        Self { witness: Witness { key: played.key.verifier(), url }, played }
+        Self { witness: Witness { key: played.key.verifier(), url, protocol: Protocol::Counterfoil }, played }
     }
 
     fn watch(&self, log: &Running) {

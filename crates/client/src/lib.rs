@@ -21,10 +21,12 @@
 //! * [`address`]: where a server is.
 //! * [`http`]: requests that no server can hold, and what can go wrong with them, by blame.
 //! * [`log`], [`calls`], [`witness`]: what the two serve, and what a log takes.
+//! * [`add_checkpoint`]: how a log pushes its head to a witness of any make.
 //! * [`proof`]: proofs as offered, and the one way in which they become checked.
 //! * [`outbox`], [`sender`]: receipts that survive any crash, and how they get to the log.
 //! * [`wire`]: the JSON that log and clients exchange.
 
+pub mod add_checkpoint;
 pub mod address;
 pub mod calls;
 pub mod http;
@@ -35,6 +37,7 @@ pub mod sender;
 pub mod wire;
 pub mod witness;
 
+pub use add_checkpoint::Pushed;
 pub use address::{AddressError, BaseUrl};
 pub use calls::{Inclusion, Lookup, Verdict, Wait};
 pub use http::{BoundedClient, Fault, FetchError, Refusal, Request, Timeouts};

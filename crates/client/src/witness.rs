@@ -17,15 +17,15 @@ use note::{CosignatureLine, MAX_NOTE_LEN, Origin};
 use reqwest::Url;
 use sha2::{Digest, Sha256};
 
-/// Most bytes of the answer to a nudge: one line a key of the witness. A line has at most 370 bytes with Ed25519 and
+/// Most bytes of the answer to a nudge or a push: one line a key of the witness. A line has at most 370 bytes with Ed25519 and
 /// 3.6 kB with ML-DSA-44; four levels of both are below 16 KiB.
-const MAX_LINES_BYTES: u64 = 16 * 1024;
+pub(crate) const MAX_LINES_BYTES: u64 = 16 * 1024;
 
 /// A witness. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WitnessClient {
-    base: BaseUrl,
-    http: BoundedClient,
+    pub(crate) base: BaseUrl,
+    pub(crate) http: BoundedClient,
 }
 
 impl WitnessClient {
