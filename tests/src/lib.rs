@@ -1,2 +1,1 @@
-//! Nothing but a home for the end-to-end tests (`tests/`) and the bench (`benches/`), which run the program in
-//! `src/bin` as processes of their own.
+//! Nothing but a home for the end-to-end tests (`tests/`), which run the program in `src/bin` as processes of their own.
