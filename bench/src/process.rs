@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Ticks a second in `/proc/*/stat`: part of Linux's interface to programs on every architecture that Rust has a
 /// standard library for, whatever the kernel's own clock does.
@@ -35,8 +35,30 @@ pub(crate) fn cpu_time(process: Option<u32>) -> Result<CpuTime, Failure> {
     two_times(process, 14)
 }
 
+/// What was seen of a program that ran from its start to its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    pub(crate) wall: Duration,
+    /// Processors that it used.
+    pub(crate) cores: f64,
+    /// Processors that all others used.
+    pub(crate) others: f64,
+}
+
+/// Times `call`, which starts programs and waits for them.
+pub(crate) fn timed<T>(call: impl FnOnce() -> T) -> Result<(T, Timed), Failure> {
+    let used = || Ok::<_, Failure>((children_cpu_time()?, machine_busy()?));
+    let (before, started) = (used()?, Instant::now());
+    let returned = call();
+    let (wall, after) = (started.elapsed(), used()?);
+    let own = after.0.since(before.0).total();
+    let others = after.1.saturating_sub(before.1).saturating_sub(own);
+    let cores = |time: Duration| time.as_secs_f64() / wall.as_secs_f64();
+    Ok((returned, Timed { wall, cores: cores(own), others: cores(others) }))
+}
+
 /// What all children that this process has waited for used.
-pub(crate) fn children_cpu_time() -> Result<CpuTime, Failure> {
+fn children_cpu_time() -> Result<CpuTime, Failure> {
     two_times(None, 16)
 }
 

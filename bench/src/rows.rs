@@ -185,13 +185,14 @@ impl Plan<'_> {
         let how = format!(
             "{} receipts with `Prefer: wait=cosigned`, one due every millisecond whatever was answered (open loop), over {} \
              connections; timed from when it was due. Witnesses in processes of their own on this machine, quorum {} of \
-             {WITNESSES}. {}",
+             {WITNESSES}; they and all other processes used {:.1} cores. {}",
             thousands(measured.indices.len() as f64),
             OPEN_CONNECTIONS,
             WITNESSES / 2 + 1,
+            measured.used.others,
             checked(&measured)
         );
-        // The witnesses are part of it, so what others used is not known.
+        // The witnesses are among the others, so others do not tell whether the machine was idle.
         self.rows.push(Section::new(Row::Cosigned, figures, how));
         Ok(())
     }
@@ -207,20 +208,19 @@ impl Plan<'_> {
         }
         let audit = ["verify", "audit", "--json", "--policy"].map(OsStr::new);
         let of = [policy.as_ref(), "--issuers".as_ref(), issuers.as_ref(), bundle.as_os_str()];
-        let (before, started) = (process::children_cpu_time()?, Instant::now());
-        let (_, said) = stage.call(&[&audit[..], &of].concat())?;
-        let (took, cpu) = (started.elapsed().as_secs_f64(), process::children_cpu_time()?.since(before).total());
+        let (ended, timed) = process::timed(|| stage.call(&[&audit[..], &of].concat()))?;
+        let (_, said) = ended?;
         let verdict: Verdict = serde_json::from_str(&said).map_err(Failure::unexpected)?;
         if verdict.overall == "fail" || verdict.coverage.entries != stand.size {
             return Err(Failure::Answer(format!("the audit of an honest log ended in {}", verdict.overall)));
         }
-        let rate = Figure::new("audit", stand.size as f64 / took, Unit::PerSecond).beside(self.checks);
+        let rate = Figure::new("audit", stand.size as f64 / timed.wall.as_secs_f64(), Unit::PerSecond);
         let how = format!(
             "`counterfoil-verify audit` over a copy of {} receipts as a process, start to end; it used {:.1} cores.",
             thousands(stand.size as f64),
-            cpu.as_secs_f64() / took
+            timed.cores
         );
-        self.rows.push(Section::new(Row::Audit, vec![rate], how));
+        self.rows.push(Section::new(Row::Audit, vec![rate.beside(self.checks)], how).others(timed.others));
         Ok(())
     }
 
@@ -346,23 +346,26 @@ impl Plan<'_> {
             [("with signatures", 40_000.0, &[][..]), ("without signatures", 400_000.0, &["--skip-signatures"][..])]
         {
             let options: Vec<&OsStr> = call.iter().copied().chain(options.iter().map(OsStr::new)).collect();
-            let (before, started) = (process::children_cpu_time()?, Instant::now());
-            let ended = stand.stage.call(&options);
-            let (took, cpu) = (started.elapsed().as_secs_f64(), process::children_cpu_time()?.since(before).total());
+            let (ended, timed) = process::timed(|| stand.stage.call(&options))?;
             let section = match ended {
                 Ok((0, _)) => {
-                    let rate = Figure::new(format!("fsck {with}"), stand.size as f64 / took, Unit::PerSecond);
+                    let rate = Figure::new(
+                        format!("fsck {with}"),
+                        stand.size as f64 / timed.wall.as_secs_f64(),
+                        Unit::PerSecond,
+                    );
                     let rate = rate.bar(Bar::AtLeast(bar)).beside(self.checks);
                     let how = format!(
                         "`counterfoil-log fsck{}` over {} receipts as a process, start to end; it used {:.1} cores.",
                         if with.starts_with("without") { " --skip-signatures" } else { "" },
                         thousands(stand.size as f64),
-                        cpu.as_secs_f64() / took
+                        timed.cores
                     );
-                    Section::new(Row::Fsck, vec![rate], how)
+                    Section::new(Row::Fsck, vec![rate], how).others(timed.others)
                 }
-                Err(StageError::Call { code: Some(64), .. }) => {
-                    Section::not_measured(Row::Fsck, format!("fsck {with}"), "this counterfoil-log has no such command")
+                Err(StageError::Call { code: Some(64), said, .. }) => {
+                    let said = said.lines().next().unwrap_or_default();
+                    Section::not_measured(Row::Fsck, format!("fsck {with}"), format!("the program says: {said}"))
                 }
                 Ok((code, said)) => return Err(Failure::Answer(format!("fsck {with} ended with {code}: {said}"))),
                 Err(error) => return Err(error.into()),
