@@ -1,12 +1,26 @@
 //! What the log answers about receipts that it has: proofs, and the JSON around them.
 
 use crate::committer::Outcome;
+use crate::ledger::Committed;
 use crate::located::Located;
 use crate::publication::Head;
 use client::wire;
-use merkle::{HashSource, LeafIndex, ProveError, prove_inclusion};
-use note::TlogProof;
+use merkle::{EdgeTree, Hash, HashSource, LeafIndex, ProveError, prove_inclusion};
 use receipt::Receipt;
+
+/// The hashes of a right edge in memory, and behind them those of the whole store.
+pub struct EdgeFirst<'a> {
+    /// Asked first.
+    pub edge: &'a EdgeTree,
+    /// Asked for what that does not know.
+    pub store: &'a dyn HashSource,
+}
+
+impl HashSource for EdgeFirst<'_> {
+    fn subtree(&self, level: u8, index: u64) -> Option<Hash> {
+        self.edge.subtree(level, index).or_else(|| self.store.subtree(level, index))
+    }
+}
 
 /// The proof that leaf `index` is under `head`, as `tlog-proof` text.
 ///
@@ -14,8 +28,7 @@ use receipt::Receipt;
 /// [`ProveError`]: the store does not have the hashes that its own head covers.
 pub fn proof_text(hashes: &dyn HashSource, index: LeafIndex, head: &Head) -> Result<String, ProveError> {
     let inclusion = prove_inclusion(hashes, index, head.checkpoint().size)?;
-    let checkpoint = head.as_ref().clone().into_unverified();
-    Ok(TlogProof { extra: None, index, inclusion, checkpoint }.to_string())
+    Ok(note::proof_text(index, &inclusion, head))
 }
 
 /// That a receipt is where it is, as JSON.
@@ -51,10 +64,10 @@ pub fn found(
 ///
 /// # Errors
 /// As [`proof_text`].
-pub fn verdict(hashes: &dyn HashSource, outcome: &Outcome) -> Result<wire::BatchVerdict, ProveError> {
+pub fn verdict(store: &dyn HashSource, outcome: &Outcome) -> Result<wire::BatchVerdict, ProveError> {
     Ok(match outcome {
-        Outcome::Included { located, duplicate, head } => {
-            let included = included(hashes, located, head)?;
+        Outcome::Included { located, duplicate, under: Committed { head, edge } } => {
+            let included = included(&EdgeFirst { edge, store }, located, head)?;
             if *duplicate { wire::BatchVerdict::Duplicate(included) } else { wire::BatchVerdict::Ok(included) }
         }
         Outcome::NotTaken(reason) => wire::BatchVerdict::Refused(reason.to_verdict()),

@@ -11,7 +11,7 @@
 
 use crate::clock::Clock;
 use crate::fork_log::{ForkLog, Keep};
-use crate::ledger::{Ledger, Shelf, StoreFault};
+use crate::ledger::{Committed, Ledger, Shelf, StoreFault};
 use crate::located::Located;
 use crate::publication::{Head, Publication};
 use crate::refusal::NotTaken;
@@ -68,8 +68,8 @@ pub enum Outcome {
         located: Located,
         /// Whether it was there before.
         duplicate: bool,
-        /// A durable signed head that covers it.
-        head: Head,
+        /// A durable signed head that covers it, and the tree's right edge under that.
+        under: Committed,
     },
     /// It is not.
     NotTaken(NotTaken),
@@ -98,7 +98,7 @@ pub struct Committer<L> {
     publication: Arc<Publication>,
     clock: Clock,
     forks: ForkLog,
-    head: Head,
+    newest: Committed,
     linger: Duration,
 }
 
@@ -114,7 +114,9 @@ impl<L: Ledger> Committer<L> {
         linger: Duration,
     ) -> Self {
         let shelf = ledger.shelf();
-        Self { ledger, shelf, registry, publication, clock, forks, head, linger }
+        // What is there already is proven from the store.
+        let newest = Committed { head, edge: Arc::default() };
+        Self { ledger, shelf, registry, publication, clock, forks, newest, linger }
     }
 
     /// Works until it is told to stop, or nobody can tell it anything any more.
@@ -176,11 +178,11 @@ impl<L: Ledger> Committer<L> {
         for submission in group {
             judged.push((self.stage_all(submission.receipts, &mut staged, now)?, submission.reply));
         }
-        let base = self.head.checkpoint().size.0;
+        let base = self.newest.head.checkpoint().size.0;
         if !staged.admitted.is_empty() {
-            self.head = Arc::new(self.ledger.commit(&staged.admitted)?);
+            self.newest = self.ledger.commit(&staged.admitted)?;
             self.registry.advance(staged.advanced(base));
-            self.publication.signed(&self.head);
+            self.publication.signed(&self.newest.head);
             metrics::histogram!("counterfoil_log_commit_seconds").record(started.elapsed().as_secs_f64());
             metrics::counter!("counterfoil_log_receipts_total").increment(staged.admitted.len() as u64);
         }
@@ -200,14 +202,12 @@ impl<L: Ledger> Committer<L> {
         staged: &mut Staged,
         now: UnixMillis,
     ) -> Result<Vec<Judged>, StoreFault> {
+        // Few are ever refused, so this stays empty and costs nothing.
         let mut stopped: HashMap<IssuerName, &'static str> = HashMap::new();
         let mut judged = Vec::with_capacity(receipts.len());
         for vetted in receipts {
-            let issuer = match &vetted {
-                Vetted::Checked { checked, .. } => Some(checked.receipt().issuer().clone()),
-                Vetted::NotTaken { issuer, .. } => issuer.clone(),
-            };
-            let stop = issuer.as_ref().and_then(|issuer| stopped.get(issuer).copied());
+            let stop = vetted.issuer().and_then(|issuer| stopped.get(issuer).copied());
+            let issuer = vetted.issuer().cloned();
             let verdict = match (stop, vetted) {
                 (Some(code), _) => Judged::Skipped(code),
                 (None, Vetted::NotTaken { reason, .. }) => Judged::NotTaken(reason),
@@ -230,14 +230,14 @@ impl<L: Ledger> Committer<L> {
         now: UnixMillis,
     ) -> Result<Judged, StoreFault> {
         let receipt = checked.receipt().clone();
-        let issuer = receipt.issuer().clone();
-        let state = staged.states.get(&issuer).cloned().or_else(|| self.registry.submitter(&issuer));
-        let Some(state) = state else { return Ok(Judged::NotTaken(Refusal::unknown_issuer(&receipt).into())) };
+        let issuer = receipt.issuer();
+        let known = staged.issuers.get(issuer).map(|staged| Arc::clone(&staged.state));
+        let Some(state) = known.or_else(|| self.registry.submitter(issuer)) else {
+            return Ok(Judged::NotTaken(Refusal::unknown_issuer(&receipt).into()));
+        };
         let fault = Cell::new(None);
         let held = |seq| {
-            staged
-                .id_at(&issuer, seq)
-                .or_else(|| self.held_id(&issuer, seq).map_err(|found| fault.set(Some(found))).ok())
+            staged.id_at(issuer, seq).or_else(|| self.held_id(issuer, seq).map_err(|found| fault.set(Some(found))).ok())
         };
         let placed = place(&state, checked, &held, Some(now));
         if let Some(fault) = fault.take() {
@@ -248,13 +248,13 @@ impl<L: Ledger> Committer<L> {
                 Some(found) => Judged::NotTaken(NotTaken::Credential(found)),
                 None => Judged::Staged { offset: staged.push(admitted), duplicate: false },
             }),
-            Err(refusal) if refusal.code == RefusalCode::Duplicate => match staged.offset_of(&issuer, receipt.seq()) {
+            Err(refusal) if refusal.code == RefusalCode::Duplicate => match staged.offset_of(issuer, receipt.seq()) {
                 Some(offset) => Ok(Judged::Staged { offset, duplicate: true }),
-                None => Ok(Judged::Held { located: Located::new(&receipt, self.held_index(&issuer, receipt.seq())?) }),
+                None => Ok(Judged::Held { located: Located::new(&receipt, self.held_index(issuer, receipt.seq())?) }),
             },
             Err(mut refusal) => match refusal.fork.take() {
                 Some(pair) => {
-                    self.registry.count_fork(&issuer);
+                    self.registry.count_fork(issuer);
                     staged.forks.push(*pair);
                     Ok(Judged::Forked { refusal: Box::new(refusal), pair: staged.forks.len() - 1 })
                 }
@@ -271,11 +271,11 @@ impl<L: Ledger> Committer<L> {
                 Outcome::NotTaken(NotTaken::Rules(refusal))
             }
             Judged::Skipped(code) => Outcome::Skipped(code),
-            Judged::Held { located } => Outcome::Included { located, duplicate: true, head: Arc::clone(&self.head) },
+            Judged::Held { located } => Outcome::Included { located, duplicate: true, under: self.newest.clone() },
             Judged::Staged { offset, duplicate } => {
                 let index = LeafIndex(base + offset as u64);
                 let located = Located::new(&staged.admitted[offset].receipt, index);
-                Outcome::Included { located, duplicate, head: Arc::clone(&self.head) }
+                Outcome::Included { located, duplicate, under: self.newest.clone() }
             }
         }
     }
@@ -383,24 +383,40 @@ impl Kept {
 #[derive(Debug, Default)]
 struct Staged {
     admitted: Vec<Admitted>,
-    states: HashMap<IssuerName, Arc<IssuerState>>,
-    /// Offset in `admitted` by issuer and seq.
-    offsets: HashMap<IssuerName, HashMap<SeqNo, usize>>,
+    issuers: HashMap<IssuerName, StagedIssuer>,
     forks: Vec<ForkPair>,
+}
+
+/// What a group will add of one issuer: receipts without a gap, since nothing else is admitted.
+#[derive(Debug)]
+struct StagedIssuer {
+    state: Arc<IssuerState>,
+    first: SeqNo,
+    /// Offsets in `admitted`, seq by seq.
+    offsets: Vec<usize>,
 }
 
 impl Staged {
     fn push(&mut self, admitted: Admitted) -> usize {
-        let offset = self.admitted.len();
-        let issuer = admitted.receipt.issuer().clone();
-        self.offsets.entry(issuer.clone()).or_default().insert(admitted.receipt.seq(), offset);
-        self.states.insert(issuer, Arc::new(admitted.state.clone()));
+        let (offset, seq) = (self.admitted.len(), admitted.receipt.seq());
+        let state = Arc::new(admitted.state.clone());
+        match self.issuers.get_mut(admitted.receipt.issuer()) {
+            Some(issuer) => {
+                issuer.state = state;
+                issuer.offsets.push(offset);
+            }
+            None => {
+                let new = StagedIssuer { state, first: seq, offsets: vec![offset] };
+                self.issuers.insert(admitted.receipt.issuer().clone(), new);
+            }
+        }
         self.admitted.push(admitted);
         offset
     }
 
     fn offset_of(&self, issuer: &IssuerName, seq: SeqNo) -> Option<usize> {
-        self.offsets.get(issuer)?.get(&seq).copied()
+        let issuer = self.issuers.get(issuer)?;
+        issuer.offsets.get(usize::try_from(seq.0.checked_sub(issuer.first.0)?).ok()?).copied()
     }
 
     fn id_at(&self, issuer: &IssuerName, seq: SeqNo) -> Option<ReceiptId> {
@@ -409,12 +425,10 @@ impl Staged {
 
     /// Each issuer's new state, with the leaf indices of its newest receipt and, where it is new, its first.
     fn advanced(&self, base: u64) -> impl Iterator<Item = (Arc<IssuerState>, LeafIndex, Option<LeafIndex>)> {
-        self.states.iter().filter_map(move |(issuer, state)| {
-            let offsets = self.offsets.get(issuer)?;
-            let newest = offsets.values().max()?;
-            let first = offsets.get(&SeqNo(0));
+        self.issuers.values().filter_map(move |issuer| {
             let index = |offset: &usize| LeafIndex(base + *offset as u64);
-            Some((Arc::clone(state), index(newest), first.map(index)))
+            let first = issuer.offsets.first().filter(|_| issuer.first == SeqNo(0));
+            Some((Arc::clone(&issuer.state), index(issuer.offsets.last()?), first.map(index)))
         })
     }
 }

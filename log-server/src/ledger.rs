@@ -1,8 +1,9 @@
 //! What the log needs of a store: a [`Ledger`] that one thread writes and a [`Shelf`] that everybody reads. In
 //! production both are [`crate::stored`]; tests play failures through them.
 
+use crate::publication::Head;
 use bytes::Bytes;
-use merkle::{HashSource, LeafIndex, ResourcePath};
+use merkle::{EdgeTree, HashSource, LeafIndex, ResourcePath};
 use note::{SignedCheckpoint, Verified, VerifierKey};
 use receipt::{Admitted, IssuerName, ReceiptId, SeqNo};
 use std::sync::Arc;
@@ -12,13 +13,22 @@ use std::sync::Arc;
 #[error("{0}")]
 pub struct StoreFault(pub String);
 
+/// What a commit leaves.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The durable signed head that covers it.
+    pub head: Head,
+    /// The tree's right edge under that head: everything that was committed with it can be proven from here.
+    pub edge: Arc<EdgeTree>,
+}
+
 /// The writing half: a durable log of receipts.
 pub trait Ledger: Send + 'static {
-    /// Appends these, in this order, and returns the durable signed head that covers them.
+    /// Appends these, in this order, durably.
     ///
     /// # Errors
     /// [`StoreFault`]; nothing more may be written.
-    fn commit(&mut self, admitted: &[Admitted]) -> Result<SignedCheckpoint<Verified>, StoreFault>;
+    fn commit(&mut self, admitted: &[Admitted]) -> Result<Committed, StoreFault>;
 
     /// Makes an issuer known.
     ///

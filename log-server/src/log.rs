@@ -18,9 +18,9 @@ use tokio::sync::{Semaphore, oneshot, watch};
 const HELD_BYTES: u32 = 256 * 1024 * 1024;
 /// Reads of the store under way at once. Each may bring 16 MiB into memory before anybody has counted it.
 const READS_AT_ONCE: usize = 16;
-/// Batches being vetted and committed at once: while one is committed, the next is vetted. More would only wait for each
-/// other, and hold their parsed receipts meanwhile (some ten times the batch).
-const BATCHES_AT_ONCE: usize = 2;
+/// Bytes of batches being vetted and committed at once: two of the largest size, so that while one is committed the next
+/// is vetted. Their parsed receipts take some ten times as much.
+const BATCH_BYTES_AT_ONCE: usize = 16 * 1024 * 1024;
 /// Receipts of a batch that are vetted as one piece: about 10 ms on two cores, which is how long a single receipt may
 /// have to wait behind a batch.
 const VETTED_AT_ONCE: usize = 256;
@@ -87,7 +87,7 @@ impl Log {
             answer_bytes: ByteBudget::new(HELD_BYTES),
             evidence_reads: Semaphore::new(1),
             reads: Semaphore::new(READS_AT_ONCE),
-            batches: Semaphore::new(BATCHES_AT_ONCE),
+            batches: Semaphore::new(BATCH_BYTES_AT_ONCE),
         }
     }
 
@@ -98,17 +98,26 @@ impl Log {
 
     /// Submits one receipt and waits for what becomes of it.
     pub async fn submit(&self, entry: Bytes) -> Outcome {
-        let registry = Arc::clone(&self.registry);
-        match self.pool.run(move || vet_alone(&entry, &registry)).await {
-            None => Outcome::NotTaken(NotTaken::Overloaded),
-            Some(Vetted::NotTaken { reason, .. }) => {
+        let (reply, outcomes) = oneshot::channel();
+        let (registry, queue) = (Arc::clone(&self.registry), self.queue.clone());
+        // From the vetting straight on to the committer, which answers: the submitter is woken once.
+        let vet_and_queue = move || match vet_alone(&entry, &registry) {
+            Vetted::NotTaken { reason, .. } => {
                 metrics::counter!("counterfoil_log_refusals_total", "code" => reason.code()).increment(1);
-                Outcome::NotTaken(reason)
+                let _submitter_gone = reply.send(vec![Outcome::NotTaken(reason)]);
             }
-            Some(checked) => match self.commit(vec![checked]).await {
-                Ok(mut outcomes) => outcomes.pop().unwrap_or(Outcome::NotTaken(NotTaken::Stopping)),
-                Err(reason) => Outcome::NotTaken(reason),
-            },
+            checked => {
+                if let Err((reason, reply)) = enqueue(&queue, vec![checked], reply) {
+                    let _submitter_gone = reply.send(vec![Outcome::NotTaken(reason)]);
+                }
+            }
+        };
+        if !self.pool.spawn(vet_and_queue) {
+            return Outcome::NotTaken(NotTaken::Overloaded);
+        }
+        match self.outcomes(outcomes).await {
+            Ok(mut outcomes) => outcomes.pop().unwrap_or(Outcome::NotTaken(NotTaken::Stopping)),
+            Err(reason) => Outcome::NotTaken(reason),
         }
     }
 
@@ -127,7 +136,9 @@ impl Log {
     /// # Errors
     /// [`NotTaken::Overloaded`] or [`NotTaken::Stopping`], for the batch as a whole.
     pub async fn submit_batch(&self, entries: Vec<Bytes>) -> Result<Vec<Outcome>, NotTaken> {
-        let _place = self.batches.acquire().await.map_err(|_| NotTaken::Stopping)?;
+        let bytes: usize = entries.iter().map(Bytes::len).sum();
+        let places = u32::try_from(bytes.min(BATCH_BYTES_AT_ONCE)).unwrap_or(u32::MAX);
+        let _places = self.batches.acquire_many(places).await.map_err(|_| NotTaken::Stopping)?;
         let mut vetted = Vec::with_capacity(entries.len());
         for piece in entries.chunks(VETTED_AT_ONCE) {
             let registry = Arc::clone(&self.registry);
@@ -139,16 +150,18 @@ impl Log {
 
     async fn commit(&self, receipts: Vec<Vetted>) -> Result<Vec<Outcome>, NotTaken> {
         let (reply, outcomes) = oneshot::channel();
-        match self.queue.try_send(Command::Submit(Submission { receipts, reply })) {
-            Ok(()) => match outcomes.await {
-                Ok(outcomes) => Ok(outcomes),
-                Err(_) => {
-                    self.seen_to_end().await;
-                    Err(NotTaken::Stopping)
-                }
-            },
-            Err(TrySendError::Full(_)) => Err(NotTaken::Overloaded),
-            Err(TrySendError::Disconnected(_)) => Err(NotTaken::Stopping),
+        enqueue(&self.queue, receipts, reply).map_err(|(reason, _)| reason)?;
+        self.outcomes(outcomes).await
+    }
+
+    /// What the committer answers; [`NotTaken::Stopping`] if it ended before it did.
+    async fn outcomes(&self, outcomes: oneshot::Receiver<Vec<Outcome>>) -> Result<Vec<Outcome>, NotTaken> {
+        match outcomes.await {
+            Ok(outcomes) => Ok(outcomes),
+            Err(_) => {
+                self.seen_to_end().await;
+                Err(NotTaken::Stopping)
+            }
         }
     }
 
@@ -159,6 +172,23 @@ impl Log {
         let ended = committing.wait_for(|committing| !committing);
         // Its end is a few instructions away; the bound is for what nobody thought of.
         let _ended_or_late = tokio::time::timeout(Duration::from_secs(1), ended).await;
+    }
+}
+
+/// Queues receipts for the committer, or says why not, to whom it would have answered.
+fn enqueue(
+    queue: &SyncSender<Command>,
+    receipts: Vec<Vetted>,
+    reply: oneshot::Sender<Vec<Outcome>>,
+) -> Result<(), (NotTaken, oneshot::Sender<Vec<Outcome>>)> {
+    let (reason, command) = match queue.try_send(Command::Submit(Submission { receipts, reply })) {
+        Ok(()) => return Ok(()),
+        Err(TrySendError::Full(command)) => (NotTaken::Overloaded, command),
+        Err(TrySendError::Disconnected(command)) => (NotTaken::Stopping, command),
+    };
+    match command {
+        Command::Submit(submission) => Err((reason, submission.reply)),
+        Command::List { .. } | Command::Stop => unreachable!("it is the submission that was handed back"),
     }
 }
 

@@ -1,9 +1,9 @@
 //! A store in memory, for tests: stricter than the real one about what it is handed, and able to fail on request.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::ledger::{Ledger, Shelf, StoreFault};
+use crate::ledger::{Committed, Ledger, Shelf, StoreFault};
 use bytes::Bytes;
-use merkle::{Hash, HashSource, LeafIndex, MemoryTree, ResourcePath};
+use merkle::{EdgeTree, Hash, HashSource, LeafIndex, MemoryTree, ResourcePath};
 use note::{
     Checkpoint, KeyKind, KeyName, Origin, SignedCheckpoint, SigningKey, Verified, VerifierKey, sign_checkpoint,
 };
@@ -64,7 +64,7 @@ impl MemoryLedger {
 }
 
 impl Ledger for MemoryLedger {
-    fn commit(&mut self, admitted: &[Admitted]) -> Result<SignedCheckpoint<Verified>, StoreFault> {
+    fn commit(&mut self, admitted: &[Admitted]) -> Result<Committed, StoreFault> {
         let mut inner = self.0.lock().unwrap();
         assert!(inner.commits_until_failure != Some(0), "a store that has failed was written to again");
         if let Some(left) = &mut inner.commits_until_failure {
@@ -93,7 +93,9 @@ impl Ledger for MemoryLedger {
         let checkpoint = Checkpoint::new(Origin::new("log.example").unwrap(), inner.tree.size(), inner.tree.root());
         let head = sign_checkpoint(&checkpoint, &inner.key).unwrap();
         inner.heads.push(head.clone());
-        Ok(head)
+        let mut edge = EdgeTree::default();
+        inner.tree.leaves().iter().for_each(|leaf| edge.push(*leaf));
+        Ok(Committed { head: Arc::new(head), edge: Arc::new(edge) })
     }
 
     fn register(&mut self, key: &VerifierKey) -> Result<(), StoreFault> {

@@ -4,14 +4,21 @@
 //! listed issuer can submit; a state stays for ever.
 
 use merkle::LeafIndex;
-use note::VerifierKey;
+use note::{KeyTables, VerifierKey};
 use receipt::{IssuerName, IssuerState, SeqNo};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+/// Issuers whose keys are kept prepared, those that sign most: 14 MiB of tables when all are in use
+/// ([`note::PREPARED_KEY_BYTES`]). More of them at once are served as well, at the price of plain checks.
+const PREPARED_KEYS: usize = 256;
+
 /// All issuers.
-#[derive(Debug, Default)]
-pub struct Registry(RwLock<BTreeMap<IssuerName, Known>>);
+#[derive(Debug)]
+pub struct Registry {
+    known: RwLock<BTreeMap<IssuerName, Known>>,
+    key_tables: KeyTables,
+}
 
 /// One issuer.
 #[derive(Clone, Debug)]
@@ -43,10 +50,23 @@ impl Known {
     }
 }
 
+impl Default for Registry {
+    /// Without issuers.
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
 impl Registry {
     /// With these issuers.
     pub fn new(known: impl IntoIterator<Item = Known>) -> Self {
-        Self(RwLock::new(known.into_iter().map(|known| (known.state.name().clone(), known)).collect()))
+        let known = known.into_iter().map(|known| (known.state.name().clone(), known)).collect();
+        Self { known: RwLock::new(known), key_tables: KeyTables::new(PREPARED_KEYS) }
+    }
+
+    /// What checks the issuers' signatures: one for the whole log, so that what is prepared serves all its threads.
+    pub fn key_tables(&self) -> &KeyTables {
+        &self.key_tables
     }
 
     /// What is known of one issuer.
@@ -116,10 +136,10 @@ impl Registry {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<IssuerName, Known>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<IssuerName, Known>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -83,9 +83,9 @@ pub async fn run<L: Ledger>(
     let system = |error: &dyn std::fmt::Display| RunError::System(error.to_string());
     let shelf = ledger.shelf();
     let head = match shelf.head()? {
-        Some(head) => head,
+        Some(head) => Arc::new(head),
         // A new log says at once that it is there, and that it is empty.
-        None => ledger.commit(&[])?,
+        None => ledger.commit(&[])?.head,
     };
     let origin = Origin::from(key.name());
     let http = witnesses::client(config.witness_deadline()).map_err(|error| system(&error))?;
@@ -97,7 +97,6 @@ pub async fn run<L: Ledger>(
     let publication =
         Arc::new(Publication::new(Offers::new(config.head_interval(), witness_keys, quorum), config.head_interval()));
     let forks = recall_forks(shelf.as_ref())?;
-    let head = Arc::new(head);
     let mut committer = Committer::new(
         ledger,
         Arc::clone(&head),

@@ -1,7 +1,7 @@
 //! The log's store behind [`crate::ledger`]'s two faces. The one place where heads are signed: over a size and a root that
 //! the store has read back from its disk, into a seal that only the store opens.
 
-use crate::ledger::{Ledger, Shelf, StoreFault};
+use crate::ledger::{Committed, Ledger, Shelf, StoreFault};
 use bytes::Bytes;
 use merkle::{Hash, HashSource, LeafIndex, ResourcePath};
 use note::{Checkpoint, Origin, SignedCheckpoint, SigningKey, Verified, VerifierKey, sign_checkpoint};
@@ -47,11 +47,12 @@ pub fn open(dir: &Path, key: SigningKey) -> Result<(StoredLedger, Vec<IssuerStat
 }
 
 impl Ledger for StoredLedger {
-    fn commit(&mut self, admitted: &[Admitted]) -> Result<SignedCheckpoint<Verified>, StoreFault> {
+    fn commit(&mut self, admitted: &[Admitted]) -> Result<Committed, StoreFault> {
         let key = &self.key;
         let sign =
             |size, root| sign_checkpoint(&Checkpoint::new(Origin::from(key.name()), size, root), key).map(Sealed::new);
-        Ok(self.store.commit(admitted, sign)?.head)
+        let committed = self.store.commit(admitted, sign)?;
+        Ok(Committed { head: Arc::new(committed.head), edge: Arc::new(committed.edge) })
     }
 
     fn register(&mut self, key: &VerifierKey) -> Result<(), StoreFault> {

@@ -11,7 +11,7 @@ use crate::refusal::NotTaken;
 use crate::registry::Registry;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
-use receipt::{Checked, CredentialFound, IssuerName, Receipt, Refusal, RefusalCode, check_signature, place};
+use receipt::{Checked, CredentialFound, IssuerName, Receipt, Refusal, check_signature};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -38,45 +38,43 @@ pub enum Vetted {
     },
 }
 
+impl Vetted {
+    /// Whose it is, or says it is.
+    pub fn issuer(&self) -> Option<&IssuerName> {
+        match self {
+            Self::Checked { checked, .. } => Some(checked.receipt().issuer()),
+            Self::NotTaken { issuer, .. } => issuer.as_ref(),
+        }
+    }
+}
+
 /// Vets the entry of a submission of one, which is judged as if it had come before anything that is still queued: a
 /// bad signature is final. (A gate that pipelines receipts behind a rotation sends them as a batch.)
 pub fn vet_alone(entry: &[u8], registry: &Registry) -> Vetted {
-    vet(entry, registry, |checked| keyless(checked, registry).map(NotTaken::from))
+    vet(entry, registry, true)
 }
 
 /// Vets one entry of a batch, except for a signature that is merely bad: under which key it should be good depends on
 /// the rotations before it, and only the committer has seen all of those.
 pub fn vet_in_batch(entry: &[u8], registry: &Registry) -> Vetted {
-    vet(entry, registry, |_| None)
+    vet(entry, registry, false)
 }
 
-fn vet(entry: &[u8], registry: &Registry, settle_signature: impl Fn(&Checked) -> Option<NotTaken>) -> Vetted {
+fn vet(entry: &[u8], registry: &Registry, signature_is_final: bool) -> Vetted {
     let receipt = match Receipt::parse(entry) {
         Ok(receipt) => receipt,
         Err(malformed) => return Vetted::NotTaken { reason: Refusal::from(malformed).into(), issuer: None },
     };
-    let not_taken = |reason| Vetted::NotTaken { reason, issuer: Some(receipt.issuer().clone()) };
-    let checked = match registry.submitter(receipt.issuer()) {
-        Some(state) => check_signature(&receipt, &state),
-        None => Err(Refusal::unknown_issuer(&receipt)),
-    };
-    let checked = match checked {
-        Ok(checked) => checked,
-        Err(refusal) => return not_taken(refusal.into()),
-    };
-    match settle_signature(&checked) {
-        Some(reason) => not_taken(reason),
-        None => Vetted::Checked { credential: receipt.credential(), checked: Box::new(checked) },
+    let not_taken =
+        |reason: Refusal| Vetted::NotTaken { reason: reason.into(), issuer: Some(receipt.issuer().clone()) };
+    let Some(state) = registry.submitter(receipt.issuer()) else { return not_taken(Refusal::unknown_issuer(&receipt)) };
+    match check_signature(&receipt, &state, registry.key_tables()) {
+        Ok(checked) if signature_is_final && !checked.is_signed_for(&state) => {
+            not_taken(Refusal::bad_signature(&receipt, &state))
+        }
+        Ok(checked) => Vetted::Checked { credential: receipt.credential(), checked: Box::new(checked) },
+        Err(refusal) => not_taken(refusal),
     }
-}
-
-/// The refusal of a receipt that nobody with the issuer's key has signed.
-fn keyless(checked: &Checked, registry: &Registry) -> Option<Refusal> {
-    let Some(state) = registry.submitter(checked.receipt().issuer()) else {
-        return Some(Refusal::unknown_issuer(checked.receipt()));
-    };
-    let placed = place(&state, checked.clone(), &|_| None, None);
-    placed.err().filter(|refusal| matches!(refusal.code, RefusalCode::UnknownIssuer | RefusalCode::BadSignature))
 }
 
 /// The cores, shared by all who vet.
@@ -96,24 +94,25 @@ impl VettingPool {
         Ok(Self { pool: Arc::new(pool), places: Arc::new(Semaphore::new(AT_ONCE)) })
     }
 
-    /// Runs `work` on one of the cores. `None` if too much waits for them already.
-    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        let (done, result) = oneshot::channel();
+    /// Has one of the cores do `work`. False, and it is not done, if too much waits for them already.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) -> bool {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { return false };
         self.pool.spawn(move || {
-            let _gone = done.send(work());
+            work();
             drop(place);
         });
-        // An error here is a panic in `work`, which answers nothing and promises nothing.
-        result.await.ok()
+        true
     }
 
-    /// Runs `work` over `items` on all cores, in their order. `None` as for [`VettingPool::run`].
+    /// Runs `work` over `items` on all cores, in their order. `None` if too much waits for them already.
     pub async fn map<I, T>(&self, items: Vec<I>, work: impl Fn(&I) -> T + Send + Sync + 'static) -> Option<Vec<T>>
     where
         I: Send + Sync + 'static,
         T: Send + 'static,
     {
-        self.run(move || items.par_iter().map(work).collect()).await
+        let (done, result) = oneshot::channel();
+        let is_taken = self.spawn(move || _ = done.send(items.par_iter().map(work).collect()));
+        // An error of the channel is a panic in `work`, which answers nothing and promises nothing.
+        if is_taken { result.await.ok() } else { None }
     }
 }

@@ -8,7 +8,7 @@ use audit::AuditedIssuer;
 use audit::amount::amount;
 use audit::quote::{plain, quoted};
 use audit::time::{show_time, show_time_s};
-use note::{MAX_PROOF_LEN, Policy, ProofRefusal, TlogProof, VerifiedProof};
+use note::{MAX_PROOF_LEN, Policy, ProofRefusal, Strict, TlogProof, VerifiedProof};
 use receipt::{IssuerState, MAX_ENTRY, Receipt, check_signature};
 use serde_json::json;
 use service::ExitStatus;
@@ -91,7 +91,7 @@ fn judge_issuer(receipt: &Receipt, issuers: &[AuditedIssuer]) -> (ExitStatus, St
             format!("not checked: the issuers file does not list {}", quoted(receipt.issuer().as_str())),
         );
     };
-    if let Err(refusal) = check_signature(receipt, &IssuerState::registered(issuer.vkey.clone())) {
+    if let Err(refusal) = check_signature(receipt, &IssuerState::registered(issuer.vkey.clone()), &Strict) {
         return (ExitStatus::Failed, format!("bad: {}", refusal.detail));
     }
     let line = receipt.signatures().first().filter(|line| line.claims(&issuer.vkey));

@@ -14,7 +14,7 @@ use crate::time::{show_duration, show_time};
 use crate::tree::Entry;
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
 use merkle::LeafIndex;
-use note::VerifierKey;
+use note::{KeyTables, VerifierKey};
 use receipt::body::Shown;
 use receipt::{
     Admitted, Body, Checked, Malformed, Receipt, Refusal, RefusalCode, SeqNo, UnixMillis, check_signature, place,
@@ -24,6 +24,9 @@ use std::sync::Arc;
 
 /// Most unknown issuers that are told apart.
 const MAX_UNKNOWN: usize = 1000;
+
+/// Issuers whose keys are kept prepared during one judgement: 14 MiB of tables at most.
+const PREPARED_KEYS: usize = 256;
 
 /// Most evidence documents made from one log. Each may be twice a log entry in length.
 const MAX_EVIDENCE: usize = 100;
@@ -41,6 +44,7 @@ pub(crate) enum Prepared {
 /// The issuer family over one log.
 pub(crate) struct IssuerChecks {
     streams: HashMap<Arc<str>, Stream>,
+    tables: KeyTables,
     /// Names in the order of the auditor's file.
     order: Vec<Arc<str>>,
     entries: CheckBuilder,
@@ -70,6 +74,7 @@ impl IssuerChecks {
         IssuerChecks {
             order: streams.iter().map(|stream| Arc::clone(&stream.name)).collect(),
             streams: streams.into_iter().map(|stream| (Arc::clone(&stream.name), stream)).collect(),
+            tables: KeyTables::new(PREPARED_KEYS),
             entries: CheckBuilder::new(Family::Issuer, "entries"),
             entry_count: 0,
             unknown: BTreeMap::new(),
@@ -87,7 +92,7 @@ impl IssuerChecks {
         };
         match self.streams.get(receipt.issuer().as_str()) {
             None => Prepared::Unknown(receipt),
-            Some(stream) => match check_signature(&receipt, &stream.state) {
+            Some(stream) => match check_signature(&receipt, &stream.state, &self.tables) {
                 Ok(checked) => Prepared::Checked(checked),
                 Err(refusal) => Prepared::Refused(receipt, refusal),
             },
@@ -293,7 +298,7 @@ impl IssuerChecks {
             seq: Some(receipt.seq().0),
             id: receipt.id().0,
         };
-        let checked = check_signature(receipt, &stream.state);
+        let checked = check_signature(receipt, &stream.state, &self.tables);
         let placed =
             checked.and_then(|checked| place(&stream.state, checked, &|seq| Some(stream.held.get(seq)?.0), None));
         match placed {

@@ -27,7 +27,7 @@ pub use verify::{Fault as VerifyFault, Verification};
 use crate::proof::CheckedProof;
 use append_only::Access;
 use merkle::LeafIndex;
-use note::{KeyKind, SigningKey, VerifierKey};
+use note::{KeyKind, SigningKey, Strict, VerifierKey};
 use receipt::{
     Chain, Digest, IssuerName, IssuerState, Receipt, ReceiptId, SeqNo, UnixMillis, check_signature, find_credential,
     ijson, place,
@@ -448,7 +448,7 @@ fn sign(state: &mut IssuerState, body: &str, now: UnixMillis, key: &SigningKey) 
 
 /// The state after `receipt`, by the rule that the log will apply: what it would refuse is never written.
 fn admitted(state: &IssuerState, receipt: &Receipt) -> Result<IssuerState, BodyFault> {
-    let checked = check_signature(receipt, state).map_err(BodyFault::Rule)?;
+    let checked = check_signature(receipt, state, &Strict).map_err(BodyFault::Rule)?;
     Ok(place(state, checked, &|_| None, None).map_err(BodyFault::Rule)?.state)
 }
 

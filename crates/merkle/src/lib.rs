@@ -5,6 +5,7 @@
 //!
 //! * [`hash`]: leaf and node hashes, and the numbers that go with them
 //! * [`frontier`]: the right edge of a growing tree
+//! * [`edge`]: the newest leaves in memory, and proofs of them
 //! * [`source`]: where proofs take hashes from; a whole tree in memory
 //! * [`proof`]: inclusion and consistency, made and checked
 //! * [`tile`]: tiles, pages, paths
@@ -13,6 +14,7 @@
 
 pub mod bundle;
 pub mod decimal;
+pub mod edge;
 pub mod encoding;
 pub mod frontier;
 pub mod hash;
@@ -21,6 +23,7 @@ pub mod source;
 pub mod tile;
 
 pub use bundle::{BundleCut, EntryTooLong, MAX_ENTRY_LEN, decode_entries, encode_entry};
+pub use edge::EdgeTree;
 pub use encoding::{decode_base64, encode_base64};
 pub use frontier::Frontier;
 pub use hash::{EMPTY_ROOT, HASH_LEN, Hash, LeafIndex, RootHash, TreeSize, leaf_hash, node_hash};

@@ -6,10 +6,12 @@
 //! key id       SHA-256(<name> || 0x0A || type || public key)[:4]
 //! ```
 //!
-//! Holds the only calls of signature arithmetic in the project. Does not hold which message a signature
+//! Holds the only calls of signature arithmetic in the project, beside [`crate::tables`], which answers as these do and
+//! faster. Does not hold which message a signature
 //! covers: `signed` and `cosignature` know that. Reads no files and makes no randomness: a seed is an argument.
 
 use crate::name::{KeyName, NameError};
+use curve25519_dalek::edwards::EdwardsPoint;
 use ed25519_dalek::Signer;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -164,6 +166,11 @@ impl VerifierKey {
     /// The 32 bytes of the point, RFC 8032. Two keys with the same bytes are one key, whatever their names.
     pub fn public_key_bytes(&self) -> &[u8; 32] {
         self.point.as_bytes()
+    }
+
+    /// The point itself, for [`crate::tables`].
+    pub(crate) fn point(&self) -> EdwardsPoint {
+        self.point.to_edwards()
     }
 
     /// Whether `signature` is this key's over exactly `message`, by strict verification: canonical

@@ -10,10 +10,12 @@
 //! | [`cosignature`] | tlog-cosignature (Ed25519; ML-DSA-44 not yet) |
 //! | [`proof`] | tlog-proof |
 //! | [`policy`], [`quorum`] | tlog-policy, and what a quorum tolerates |
+//! | [`check`], [`tables`] | who does the arithmetic of a check: plainly, or with prepared keys |
 //!
 //! Pure: no files, clock, randomness or network. Parsers accept only what the printers print (a policy, which has no
 //! printed form of its own, apart), and every input is bounded.
 
+pub mod check;
 pub mod checkpoint;
 pub mod cosignature;
 pub mod key;
@@ -22,7 +24,9 @@ pub mod policy;
 pub mod proof;
 pub mod quorum;
 pub mod signed;
+pub mod tables;
 
+pub use check::{SignatureCheck, Strict};
 pub use checkpoint::{
     Checkpoint, CheckpointError, Origin, SignedCheckpoint, TextError, Unverified, Verified, sign_checkpoint,
 };
@@ -36,6 +40,7 @@ pub use policy::{
     MAX_OF_EACH, MAX_POLICY_LEN, Policy, PolicyError, PolicyErrorKind, PolicyGroup, PolicyLog, PolicyName,
     PolicyWitness,
 };
-pub use proof::{MAX_PROOF_LEN, ProofFormatError, ProofRefusal, TlogProof, VerifiedProof};
+pub use proof::{MAX_PROOF_LEN, ProofFormatError, ProofRefusal, TlogProof, VerifiedProof, proof_text};
 pub use quorum::{Member, Tolerance};
 pub use signed::{MAX_NOTE_LEN, MAX_SIGNATURES, NoteError, NoteSignature, SignatureError, SignedNote, sign_note};
+pub use tables::{KeyTables, PREPARED_KEY_BYTES};

@@ -17,7 +17,7 @@ use crate::cosignature::{BadCosignature, Cosignature, verified_cosignatures};
 use crate::key::VerifierKey;
 use crate::name::KeyName;
 use crate::policy::Policy;
-use crate::signed::MAX_NOTE_LEN;
+use crate::signed::{MAX_NOTE_LEN, SignedNote};
 use merkle::{Hash, InclusionProof, LeafIndex, MAX_PROOF_HASHES, ProofError};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -214,14 +214,33 @@ impl TlogProof {
 
 impl fmt::Display for TlogProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{MAGIC}")?;
-        if let Some(extra) = self.extra.as_deref().filter(|extra| !extra.is_empty()) {
-            writeln!(f, "extra {}", merkle::encode_base64(extra))?;
-        }
-        writeln!(f, "index {}", self.index.0)?;
-        for hash in self.inclusion.hashes() {
-            writeln!(f, "{}", hash.to_base64())?;
-        }
-        write!(f, "\n{}", self.checkpoint.note())
+        write_proof(f, self.extra.as_deref(), self.index, &self.inclusion, self.checkpoint.note())
     }
+}
+
+/// The text of a proof without extra data, as [`TlogProof`] prints it; for a log, which has the parts at hand.
+pub fn proof_text(index: LeafIndex, inclusion: &InclusionProof, head: &SignedCheckpoint<Verified>) -> String {
+    // Index and magic take two short lines, a hash 45 bytes.
+    let mut text = String::with_capacity(64 + 45 * inclusion.hashes().len() + head.bytes().len());
+    write_proof(&mut text, None, index, inclusion, head.note()).expect("writing to a string does not fail");
+    text
+}
+
+fn write_proof(
+    to: &mut dyn fmt::Write,
+    extra: Option<&[u8]>,
+    index: LeafIndex,
+    inclusion: &InclusionProof,
+    head: &SignedNote,
+) -> fmt::Result {
+    writeln!(to, "{MAGIC}")?;
+    if let Some(extra) = extra.filter(|extra| !extra.is_empty()) {
+        writeln!(to, "extra {}", merkle::encode_base64(extra))?;
+    }
+    writeln!(to, "index {}", index.0)?;
+    for hash in inclusion.hashes() {
+        to.write_str(&hash.to_base64())?;
+        to.write_char('\n')?;
+    }
+    write!(to, "\n{head}")
 }

@@ -1,7 +1,7 @@
 //! Strict verification: every party must agree on every signature, however oddly key and signature are encoded.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
-use counterfoil_note::{KeyError, KeyKind, KeyName, VerifierKey};
+use counterfoil_note::{KeyError, KeyKind, KeyName, KeyTables, SignatureCheck, VerifierKey};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -18,7 +18,13 @@ impl Row {
     fn accepted(&self) -> bool {
         let name = KeyName::new("cctv.example").unwrap();
         match VerifierKey::new(name, KeyKind::Ed25519, &self.key) {
-            Ok(key) => key.verify(&self.message, &self.signature),
+            Ok(key) => {
+                let (plainly, tables) = (key.verify(&self.message, &self.signature), KeyTables::new(1));
+                tables.prepare(&key);
+                assert_eq!(tables.verify(&key, &self.message, &self.signature), plainly, "row {}", self.number);
+                assert_eq!(tables.checks_by_table(), 1);
+                plainly
+            }
             Err(KeyError::Weak | KeyError::NotAPoint) => false,
             Err(other) => panic!("row {}: {other}", self.number),
         }

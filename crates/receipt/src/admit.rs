@@ -8,7 +8,8 @@
 //! ```
 //!
 //! [`admit`] is the three in a row. A log takes them apart, to check the signatures of a batch on all cores
-//! and then place the receipts one by one. The rule itself is the table in [`place`]. It knows nothing of
+//! and then place the receipts one by one; and keep what speeds up the checks of an issuer ([`SignatureCheck`]).
+//! The rule itself is the table in [`place`]. It knows nothing of
 //! where states are kept, and of the clock only what it is told.
 
 use crate::body::{Body, Shown as _};
@@ -16,7 +17,7 @@ use crate::fork::ForkPair;
 use crate::id::{ReceiptId, SeqNo, UnixMillis};
 use crate::issuer::IssuerState;
 use crate::receipt::{Malformed, Receipt};
-use note::{KeyKind, NoteSignature, VerifierKey};
+use note::{KeyKind, NoteSignature, SignatureCheck, Strict, VerifierKey};
 use std::fmt;
 
 /// How far ahead of the judge's clock a receipt may be dated: the five minutes of section 4.
@@ -135,7 +136,7 @@ pub fn admit(
 ) -> Result<Admitted, Refusal> {
     let receipt = Receipt::parse(entry)?;
     let state = state.ok_or_else(|| Refusal::unknown_issuer(&receipt))?;
-    let checked = check_signature(&receipt, state)?;
+    let checked = check_signature(&receipt, state, &Strict)?;
     place(state, checked, held, now)
 }
 
@@ -161,7 +162,8 @@ enum Successor {
     Unsigned,
 }
 
-/// Computes the signatures of a receipt, under the key that is in force at its seq as far as `state` tells.
+/// Computes the signatures of a receipt, under the key that is in force at its seq as far as `state` tells. `by` does
+/// the arithmetic for that key: [`Strict`], or `note::KeyTables` where an issuer's receipts are many.
 ///
 /// `Ok` does not mean that they are good: that is settled by [`place`], which knows every rotation before
 /// this receipt.
@@ -170,7 +172,7 @@ enum Successor {
 /// [`Refusal`] with [`RefusalCode::UnknownIssuer`] if `state` is another issuer's, and with
 /// [`RefusalCode::BadSignature`] for what no key could mend: a second (in a `rotate`: third) signature
 /// line, or one under another name.
-pub fn check_signature(receipt: &Receipt, state: &IssuerState) -> Result<Checked, Refusal> {
+pub fn check_signature(receipt: &Receipt, state: &IssuerState, by: &impl SignatureCheck) -> Result<Checked, Refusal> {
     if receipt.issuer() != state.name() {
         return Err(Refusal::unknown_issuer(receipt));
     }
@@ -184,7 +186,7 @@ pub fn check_signature(receipt: &Receipt, state: &IssuerState) -> Result<Checked
     }
     let tried = state.keys().in_force_at(receipt.seq()).clone();
     Ok(Checked {
-        good: signed_first_by(receipt, &tried),
+        good: signed_first_by(receipt, &tried, by),
         successor: successor_of(receipt),
         receipt: receipt.clone(),
         tried,
@@ -205,7 +207,7 @@ pub fn place(
 ) -> Result<Admitted, Refusal> {
     let receipt = &checked.receipt;
     let (seq, next) = (receipt.seq(), state.next_seq());
-    let is_signed = checked.is_good_under(state.keys().in_force_at(seq));
+    let is_signed = checked.is_signed_for(state);
     let is_held = is_signed && seq < next;
     let held_id = if is_held { held(seq) } else { None };
     // Anybody can take the second signature off a rotate: what is left is no fork, and nobody's but theirs.
@@ -239,8 +241,13 @@ impl Checked {
         &self.receipt
     }
 
+    /// Whether the first signature is good under the key that is in force at its seq, as far as `state` tells.
+    pub fn is_signed_for(&self, state: &IssuerState) -> bool {
+        self.is_good_under(state.keys().in_force_at(self.receipt.seq()))
+    }
+
     fn is_good_under(&self, in_force: &VerifierKey) -> bool {
-        if self.tried == *in_force { self.good } else { signed_first_by(&self.receipt, in_force) }
+        if self.tried == *in_force { self.good } else { signed_first_by(&self.receipt, in_force, &Strict) }
     }
 }
 
@@ -254,25 +261,30 @@ impl Successor {
 }
 
 /// Whether the first signature line is `key`'s and good.
-fn signed_first_by(receipt: &Receipt, key: &VerifierKey) -> bool {
-    receipt.signatures().first().is_some_and(|line| is_signed_by(receipt, line, key))
+fn signed_first_by(receipt: &Receipt, key: &VerifierKey, by: &impl SignatureCheck) -> bool {
+    receipt.signatures().first().is_some_and(|line| is_signed_by(receipt, line, key, by))
 }
 
 /// Whether `line` is `key`'s, and good over the text of `receipt`.
-pub(crate) fn is_signed_by(receipt: &Receipt, line: &NoteSignature, key: &VerifierKey) -> bool {
+pub(crate) fn is_signed_by(
+    receipt: &Receipt,
+    line: &NoteSignature,
+    key: &VerifierKey,
+    by: &impl SignatureCheck,
+) -> bool {
     let signature = <&[u8; 64]>::try_from(line.blob.as_slice());
     key.kind() == KeyKind::Ed25519
         && line.claims(key)
-        && signature.is_ok_and(|signature| key.verify(receipt.text().as_bytes(), signature))
+        && signature.is_ok_and(|signature| by.verify(key, receipt.text().as_bytes(), signature))
 }
 
 /// The key that a `rotate` names and that signed it second. A vkey that is weak or none at all does not
-/// parse, and so cannot have signed.
+/// parse, and so cannot have signed. Checked plainly: anybody can name a key here, and none becomes an issuer's by it.
 pub(crate) fn new_key_of(receipt: &Receipt) -> Option<VerifierKey> {
     let Body::Rotate(rotate) = receipt.body() else { return None };
     let key = rotate.vkey.shown()?.parse().ok()?;
     let line = receipt.signatures().get(1)?;
-    is_signed_by(receipt, line, &key).then_some(key)
+    is_signed_by(receipt, line, &key, &Strict).then_some(key)
 }
 
 fn successor_of(receipt: &Receipt) -> Successor {
@@ -317,16 +329,22 @@ impl Refusal {
         )
     }
 
+    /// For a receipt whose signature is not good under the key in force.
+    pub fn bad_signature(receipt: &Receipt, state: &IssuerState) -> Self {
+        let (seq, key) = (receipt.seq(), state.keys().in_force_at(receipt.seq()));
+        Self::new(
+            RefusalCode::BadSignature,
+            format!("the signature does not verify under the key in force at seq {seq}, {key}"),
+        )
+    }
+
     fn of_placed(code: RefusalCode, checked: &Checked, state: &IssuerState, held_id: Option<ReceiptId>) -> Self {
         let receipt = &checked.receipt;
         let (seq, next, head) = (receipt.seq(), state.next_seq(), state.head());
-        let key = state.keys().in_force_at(seq);
         let detail = match code {
             RefusalCode::Malformed => String::from("not a receipt"),
             RefusalCode::UnknownIssuer => return Self::unknown_issuer(receipt),
-            RefusalCode::BadSignature => {
-                format!("the signature does not verify under the key in force at seq {seq}, {key}")
-            }
+            RefusalCode::BadSignature => return Self::bad_signature(receipt, state),
             RefusalCode::Duplicate => format!("the receipt at seq {seq} is held already"),
             RefusalCode::Fork if seq < next => {
                 format!("the issuer signed two histories: another receipt is held at seq {seq}")

@@ -18,7 +18,7 @@ use crate::admit::{is_signed_by, new_key_of};
 use crate::id::{ReceiptId, SeqNo};
 use crate::issuer::IssuerState;
 use crate::receipt::{Malformed, Receipt};
-use note::{KeyKind, NoteSignature, VerifierKey};
+use note::{KeyKind, NoteSignature, Strict, VerifierKey};
 use serde::{Deserialize, Serialize};
 
 /// The two receipts of a fork as admission knows them: one by its bytes, one by its id.
@@ -246,7 +246,7 @@ impl Signed {
         if receipt.issuer().0 != *key.name() || key.kind() != KeyKind::Ed25519 {
             return Err(EvidenceError::OtherIssuer { which });
         }
-        let line = receipt.signatures().iter().find(|line| is_signed_by(&receipt, line, key));
+        let line = receipt.signatures().iter().find(|line| is_signed_by(&receipt, line, key, &Strict));
         match line.cloned() {
             Some(line) => Ok(Self { receipt, line }),
             None => Err(EvidenceError::NotSigned { which }),
@@ -274,8 +274,8 @@ impl Signed {
         };
         match before {
             _ if !whole => Err(EvidenceError::OtherSigner),
-            _ if is_signed_by(&self.receipt, old, key) => Ok(()),
-            Some(before) if !is_signed_by(&self.receipt, old, before) => Err(EvidenceError::OtherSigner),
+            _ if is_signed_by(&self.receipt, old, key, &Strict) => Ok(()),
+            Some(before) if !is_signed_by(&self.receipt, old, before, &Strict) => Err(EvidenceError::OtherSigner),
             Some(before) if !known.contains(before) => {
                 Err(EvidenceError::UnknownKeyBefore { key: Box::new(before.clone()) })
             }

@@ -25,7 +25,7 @@ use crate::sealed::Sealed;
 use crate::state::State;
 use crate::tlog::{Recovery, Tlog};
 use crate::verify::Inspection;
-use merkle::{LeafIndex, RootHash, TreeSize, root_of};
+use merkle::{EdgeTree, Frontier, HashSource, LeafIndex, RootHash, TILE_WIDTH, TreeSize, root_of};
 use note::{CheckpointError, SignedCheckpoint, Verified, VerifierKey};
 use receipt::{Admitted, IssuerName, IssuerState, SeqNo};
 use std::collections::HashMap;
@@ -57,6 +57,8 @@ pub struct CommittedBatch {
     pub first_index: LeafIndex,
     /// The durable signed head that covers it.
     pub head: SignedCheckpoint<Verified>,
+    /// The tree's right edge under that head, from which everything in the batch can be proven.
+    pub edge: EdgeTree,
 }
 
 /// What [`LogStore::verify_all`] found.
@@ -81,6 +83,8 @@ pub struct LogStore {
     ids: IdIndex,
     evidence: EvidenceFile,
     reader: LogReader,
+    /// Begins at the last tile's boundary before the next receipt.
+    edge: EdgeTree,
     /// States that changed since the last save, which was at that size and time.
     unsaved: HashMap<IssuerName, IssuerState>,
     saved: (TreeSize, Instant),
@@ -114,7 +118,8 @@ impl LogStore {
         let mut unsaved = HashMap::new();
         let mut append = |first: u64, admitted: &[Admitted]| {
             unsaved.extend(admitted.iter().map(|one| (one.state.name().clone(), one.state.clone())));
-            append_to_index(&index, first, admitted)
+            add_to_index(&index, first, admitted);
+            Ok(())
         };
         replay(&log.reader(), from, &mut issuers, &mut append, progress)?;
         let ids = IdIndex::open(dir, log.reader())?;
@@ -131,7 +136,8 @@ impl LogStore {
         let saver = Saver::start(state, index.clone())?;
         let saved = (from, Instant::now());
         let commit = Commit::new();
-        let mut store = LogStore { log, key, commit, index, saver, ids, evidence, reader, unsaved, saved };
+        let edge = edge_of(&log.reader())?;
+        let mut store = LogStore { log, key, commit, index, saver, ids, evidence, reader, edge, unsaved, saved };
         store.save_if_due();
         Ok((store, recovery))
     }
@@ -180,9 +186,16 @@ impl LogStore {
                     Some(sealed) => self.log.record_head(sealed).map(|recorded| head = Some(recorded)),
                     None => Err(StoreError::Poisoned),
                 },
-                Step::Publish => self.publish(admitted, before),
+                Step::Publish => {
+                    self.publish(admitted, before);
+                    Ok(())
+                }
                 Step::Answer => match head {
-                    Some(head) => return Ok(CommittedBatch { first_index: LeafIndex(before.0), head }),
+                    Some(head) => {
+                        let edge = self.edge.clone();
+                        self.edge.settle();
+                        return Ok(CommittedBatch { first_index: LeafIndex(before.0), head, edge });
+                    }
                     None => Err(StoreError::Poisoned),
                 },
                 Step::Stop => return Err(StoreError::Poisoned),
@@ -251,8 +264,8 @@ impl LogStore {
     }
 
     /// Brings the indexes up to the head that was just recorded.
-    fn publish(&mut self, admitted: &[Admitted], before: TreeSize) -> Result<(), StoreError> {
-        append_to_index(&self.index, before.0, admitted)?;
+    fn publish(&mut self, admitted: &[Admitted], before: TreeSize) {
+        add_to_index(&self.index, before.0, admitted);
         {
             let mut issuers = self.reader.issuers.write().unwrap_or_else(PoisonError::into_inner);
             for one in admitted {
@@ -260,9 +273,10 @@ impl LogStore {
                 self.unsaved.insert(one.receipt.issuer().clone(), one.state.clone());
             }
         }
+        // A leaf's hash is its receipt's id.
+        admitted.iter().for_each(|one| self.edge.push(one.receipt.id().0));
         self.ids.grown();
         self.save_if_due();
-        Ok(())
     }
 
     fn save_if_due(&mut self) {
@@ -310,12 +324,21 @@ impl LogReader {
 }
 
 /// Adds receipts that follow one another from leaf `first` on to their issuers' arrays.
-fn append_to_index(index: &IssuerIndex, first: u64, admitted: &[Admitted]) -> Result<(), StoreError> {
-    let mut places: HashMap<&IssuerName, (SeqNo, Vec<u64>)> = HashMap::new();
-    for (place, one) in (first..).zip(admitted) {
-        places.entry(one.receipt.issuer()).or_insert_with(|| (one.receipt.seq(), Vec::new())).1.push(place);
-    }
-    places.into_iter().try_for_each(|(issuer, (seq, places))| index.append(issuer, seq, &places))
+fn add_to_index(index: &IssuerIndex, first: u64, admitted: &[Admitted]) {
+    let place = |(index, one): (u64, &Admitted)| (one.receipt.issuer().clone(), one.receipt.seq(), LeafIndex(index));
+    index.add((first..).zip(admitted).map(place));
+}
+
+/// The right edge of the log's tree.
+fn edge_of(log: &TlogReader) -> Result<EdgeTree, StoreError> {
+    let size = log.size();
+    let start = size.0 / u64::from(TILE_WIDTH) * u64::from(TILE_WIDTH);
+    let one_bits = (0..64u8).rev().filter(|level| start >> level & 1 == 1);
+    let peaks: Option<Vec<_>> = one_bits.map(|level| log.subtree(level, (start >> level) - 1)).collect();
+    let frontier = peaks.and_then(|peaks| Frontier::from_peaks(TreeSize(start), peaks));
+    let mut edge = frontier.and_then(EdgeTree::new).ok_or(StoreError::WrongRoot { size })?;
+    log.leaves(LeafIndex(start), (size.0 - start) as usize)?.into_iter().for_each(|leaf| edge.push(leaf));
+    Ok(edge)
 }
 
 /// The states as they were saved last, with the size up to which they speak, and the arrays fitted to them; nothing,

@@ -7,6 +7,7 @@
 use crate::error::StoreError;
 use crate::reader::TlogReader;
 use merkle::{PageId, ResourcePath, TILE_WIDTH, TreeSize};
+use note::KeyTables;
 use receipt::{Admitted, Body, Checked, IssuerName, IssuerState, Receipt, Shown, check_signature, place};
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -14,6 +15,8 @@ use std::thread;
 
 /// Entries a page.
 const PAGE: u64 = TILE_WIDTH as u64;
+/// Issuers whose keys are kept prepared while a log is replayed: 14 MiB of tables at most.
+const PREPARED_KEYS: usize = 256;
 /// Receipts for which another thread is worth its start: some milliseconds of signatures.
 const WORTH_A_THREAD: usize = 32;
 
@@ -30,19 +33,21 @@ pub(crate) fn replay(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), StoreError> {
     let size = log.size();
+    let tables = KeyTables::new(PREPARED_KEYS);
     let mut next = from.0;
     while let Some(id) = PageId::at(next / PAGE, size.0).filter(|_| next < size.0) {
         let bytes = log.resource(&ResourcePath::Entries(id))?.unwrap_or_default();
         let entries = merkle::decode_entries(&bytes).unwrap_or_default();
         let new = entries.get((next % PAGE) as usize..).unwrap_or_default();
         let mut admitted = Vec::with_capacity(new.len());
-        for (position, vetted) in (next..).zip(vet_all(new, issuers)) {
-            let one = vetted.and_then(|vetted| settle(vetted, issuers)).map_err(|why| StoreError::Damaged {
-                path: log.entries_path().to_owned(),
-                what: "entry",
-                position,
-                why: format!("it would not be admitted where it stands: {why}"),
-            })?;
+        for (position, vetted) in (next..).zip(vet_all(new, issuers, &tables)) {
+            let one =
+                vetted.and_then(|vetted| settle(vetted, issuers, &tables)).map_err(|why| StoreError::Damaged {
+                    path: log.entries_path().to_owned(),
+                    what: "entry",
+                    position,
+                    why: format!("it would not be admitted where it stands: {why}"),
+                })?;
             issuers.insert(one.receipt.issuer().clone(), one.state.clone());
             admitted.push(one);
         }
@@ -60,11 +65,15 @@ enum Vetted {
 }
 
 /// The expensive part, in any order.
-fn vet_all(entries: &[&[u8]], issuers: &HashMap<IssuerName, IssuerState>) -> Vec<Result<Vetted, String>> {
+fn vet_all(
+    entries: &[&[u8]],
+    issuers: &HashMap<IssuerName, IssuerState>,
+    tables: &KeyTables,
+) -> Vec<Result<Vetted, String>> {
     let vet = |entry: &&[u8]| {
         let receipt = Receipt::parse(entry).map_err(|malformed| malformed.to_string())?;
         match issuers.get(receipt.issuer()) {
-            Some(state) => check(&receipt, state).map(|checked| Vetted::Checked(Box::new(checked))),
+            Some(state) => check(&receipt, state, tables).map(|checked| Vetted::Checked(Box::new(checked))),
             None => Ok(Vetted::First(receipt)),
         }
     };
@@ -83,7 +92,7 @@ fn vet_all(entries: &[&[u8]], issuers: &HashMap<IssuerName, IssuerState>) -> Vec
 }
 
 /// The cheap part, in order. An issuer met for the first time was registered with the key that its `open` names.
-fn settle(vetted: Vetted, issuers: &HashMap<IssuerName, IssuerState>) -> Result<Admitted, String> {
+fn settle(vetted: Vetted, issuers: &HashMap<IssuerName, IssuerState>, tables: &KeyTables) -> Result<Admitted, String> {
     let receipt = match &vetted {
         Vetted::Checked(checked) => checked.receipt(),
         Vetted::First(receipt) => receipt,
@@ -98,12 +107,12 @@ fn settle(vetted: Vetted, issuers: &HashMap<IssuerName, IssuerState>) -> Result<
     };
     let checked = match vetted {
         Vetted::Checked(checked) => *checked,
-        Vetted::First(receipt) => check(&receipt, &state)?,
+        Vetted::First(receipt) => check(&receipt, &state, tables)?,
     };
     // Whatever stands in the log already is below next_seq, and nothing below next_seq is admitted: no look-up.
     place(&state, checked, &|_| None, None).map_err(|refusal| refusal.to_string())
 }
 
-fn check(receipt: &Receipt, state: &IssuerState) -> Result<Checked, String> {
-    check_signature(receipt, state).map_err(|refusal| refusal.to_string())
+fn check(receipt: &Receipt, state: &IssuerState, tables: &KeyTables) -> Result<Checked, String> {
+    check_signature(receipt, state, tables).map_err(|refusal| refusal.to_string())
 }

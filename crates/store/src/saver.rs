@@ -1,8 +1,8 @@
 //! Saves the issuers' states behind the commits, by a thread of its own, so that the next start has little to replay.
 //!
-//! A save is: sync the arrays of the issuers that have moved on, write their states, sync those. So what the saved
-//! states speak of is in the arrays too, whatever the crash. A save that fails is the last one: a later one would
-//! say of states that were not written that they were.
+//! A save is: write and sync the arrays of the issuers that have moved on, write their states, sync those. So what the saved
+//! states speak of is in the arrays too, whatever the crash. After a save that failed no states are saved: a later save
+//! would say of states that were not written that they were.
 
 use crate::error::StoreError;
 use crate::issuer_index::IssuerIndex;
@@ -78,14 +78,14 @@ impl Drop for Saver {
 }
 
 fn run(state: &State, index: &IssuerIndex, queue: &Receiver<Save>, busy: &AtomicBool) {
+    let mut remembers = true;
     for save in queue {
-        let saved = save.states.iter().try_for_each(|issuer| index.sync(issuer.name())).and_then(|()| {
-            index.sync_names()?;
-            state.remember(save.size, save.root, &save.states)
-        });
-        if let Err(error) = saved {
+        // The arrays also when states are not saved any more: what is not in them is held in memory.
+        let written = save.states.iter().try_for_each(|issuer| index.write(issuer.name()));
+        let remember = || index.sync_names().and_then(|()| state.remember(save.size, save.root, &save.states));
+        if remembers && let Err(error) = written.and_then(|()| remember()) {
             tracing::warn!(%error, "the issuers' states are not saved any more; the next start derives them again");
-            return;
+            remembers = false;
         }
         busy.store(false, Ordering::Release);
     }

@@ -50,7 +50,7 @@ impl Gate {
 
 fn start(gates: &[&Gate], linger: Duration) -> Bench {
     let mut ledger = MemoryLedger::new();
-    let head = Arc::new(ledger.commit(&[]).unwrap());
+    let head = ledger.commit(&[]).unwrap().head;
     let registry = Arc::new(Registry::default());
     let publication = Arc::new(Publication::new(
         Offers::new(Duration::from_millis(200), Vec::new(), Quorum::every(0)),
@@ -97,9 +97,11 @@ fn every_included_receipt_is_proven_under_the_head_it_is_answered_with() {
     let bench = start(&[&gate], Duration::ZERO);
     for receipt in [gate.open(), gate.next(), gate.next()] {
         let outcomes = bench.submit(std::slice::from_ref(&receipt));
-        let Outcome::Included { located, head, .. } = &outcomes[0] else { panic!("{outcomes:?}") };
-        let proof = note::TlogProof::parse(proof_text(&bench.ledger, located.index, head).unwrap().as_bytes()).unwrap();
-        let checkpoint = head.checkpoint();
+        let Outcome::Included { located, under, .. } = &outcomes[0] else { panic!("{outcomes:?}") };
+        let proof =
+            note::TlogProof::parse(proof_text(under.edge.as_ref(), located.index, &under.head).unwrap().as_bytes())
+                .unwrap();
+        let checkpoint = under.head.checkpoint();
         proof.inclusion.verify(&leaf_hash(receipt.bytes()), located.index, checkpoint.size, &checkpoint.root).unwrap();
     }
 }

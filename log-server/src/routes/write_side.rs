@@ -1,8 +1,9 @@
 //! Submissions: one receipt, or a batch of them.
 
 use super::store_failed;
-use crate::answers;
+use crate::answers::{self, EdgeFirst};
 use crate::committer::Outcome;
+use crate::ledger::Committed;
 use crate::located::Located;
 use crate::log::Log;
 use crate::negotiation::{Form, Wait};
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use client::wire;
 use futures_util::stream;
 use http::{HeaderName, StatusCode, header};
+use merkle::EdgeTree;
 use receipt::MAX_ENTRY;
 use service::{Problem, body};
 use std::io;
@@ -49,29 +51,29 @@ pub(super) async fn submit(State(log): State<Arc<Log>>, request: Request) -> Res
         Ok(entry) => entry,
         Err(problem) => return problem.into_response(),
     };
-    let (located, head) = match log.submit(entry).await {
-        Outcome::Included { located, head, .. } => (located, head),
+    let (located, Committed { head, edge }) = match log.submit(entry).await {
+        Outcome::Included { located, under, .. } => (located, under),
         Outcome::NotTaken(reason) => return reason.to_problem().into_response(),
         // Nothing comes before the only one.
         Outcome::Skipped(_) => return NotTaken::Stopping.to_problem().into_response(),
     };
     match wait {
-        Wait::Integrated => included(&log, &located, &head, form),
+        Wait::Integrated => included(&log, &edge, &located, &head, form),
         Wait::Cosigned => match tokio::time::timeout(log.cosigned_wait, log.publication.cosigned_over(located.index.0))
             .await
         {
             Ok(cosigned) => {
-                let mut response = included(&log, &located, &cosigned, form);
+                let mut response = included(&log, &edge, &located, &cosigned, form);
                 response.headers_mut().insert(PREFERENCE_APPLIED, http::HeaderValue::from_static(wire::WAIT_COSIGNED));
                 response
             }
-            Err(_) => not_cosigned_in_time(&log, &located, &head),
+            Err(_) => not_cosigned_in_time(&log, &edge, &located, &head),
         },
     }
 }
 
-fn included(log: &Log, located: &Located, head: &Head, form: Form) -> Response {
-    let answer = match answers::included(log.shelf.as_ref(), located, head) {
+fn included(log: &Log, edge: &EdgeTree, located: &Located, head: &Head, form: Form) -> Response {
+    let answer = match answers::included(&EdgeFirst { edge, store: log.shelf.as_ref() }, located, head) {
         Ok(answer) => answer,
         Err(error) => return store_failed(&error).into_response(),
     };
@@ -84,8 +86,8 @@ fn included(log: &Log, located: &Located, head: &Head, form: Form) -> Response {
 
 /// The receipt is in the log, and the proof says so; only the quorum is missing. A problem document in either form, since
 /// what the submitter asked for it did not get.
-fn not_cosigned_in_time(log: &Log, located: &Located, head: &Head) -> Response {
-    let answer = match answers::included(log.shelf.as_ref(), located, head) {
+fn not_cosigned_in_time(log: &Log, edge: &EdgeTree, located: &Located, head: &Head) -> Response {
+    let answer = match answers::included(&EdgeFirst { edge, store: log.shelf.as_ref() }, located, head) {
         Ok(answer) => answer,
         Err(error) => return store_failed(&error).into_response(),
     };

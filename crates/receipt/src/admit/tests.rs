@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sample::{Held, NAME, START, decision_body, key, name, named_key, registered, rotate_body, signed};
-use note::{KeyName, SigningKey, sign_note};
+use note::{KeyName, KeyTables, SigningKey, Strict, sign_note};
 use serde_json::json;
 
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
@@ -81,8 +81,8 @@ fn an_issuer_that_is_not_registered_is_unknown_whatever_it_signs() {
     assert_eq!(refusal.code, RefusalCode::UnknownIssuer);
     assert!(refusal.detail.contains(NAME));
     let other = IssuerState::registered(named_key("other.example", 0).verifier());
-    assert_eq!(check_signature(&open, &other).unwrap_err().code, RefusalCode::UnknownIssuer);
-    let checked = check_signature(&open, &registered()).unwrap();
+    assert_eq!(check_signature(&open, &other, &Strict).unwrap_err().code, RefusalCode::UnknownIssuer);
+    let checked = check_signature(&open, &registered(), &Strict).unwrap();
     assert_eq!(place(&other, checked, &|_| None, None).unwrap_err().code, RefusalCode::UnknownIssuer);
 }
 
@@ -373,7 +373,8 @@ fn signatures_may_be_checked_before_the_receipts_before_them_are_placed() {
     ahead.add_next(&rotate_body(2), &[&key(1), &key(2)]);
     ahead.add_next(CLOSE, &[&key(2)]);
     let batch = ahead.receipts[2..].iter();
-    let checked: Vec<Checked> = batch.rev().map(|receipt| check_signature(receipt, &before.state).unwrap()).collect();
+    let checked: Vec<Checked> =
+        batch.rev().map(|receipt| check_signature(receipt, &before.state, &Strict).unwrap()).collect();
     let mut state = before.state;
     for checked in checked.into_iter().rev() {
         assert_eq!(checked.receipt().seq(), state.next_seq());
@@ -386,10 +387,29 @@ fn signatures_may_be_checked_before_the_receipts_before_them_are_placed() {
 fn a_signature_that_was_good_under_an_old_key_does_not_count_under_a_new_one() {
     let mut held = Held::receipts(2);
     let by_the_old_key = signed(3, ReceiptId::NONE, START + 3, HEARTBEAT, &[&key(0)]);
-    let checked = check_signature(&by_the_old_key, &held.state).unwrap();
+    let checked = check_signature(&by_the_old_key, &held.state, &Strict).unwrap();
     held.add_next(&rotate_body(1), &[&key(0), &key(1)]);
     let refusal = place(&held.state, checked, &|seq| held.id_at(seq), None).unwrap_err();
     assert_eq!(refusal.code, RefusalCode::BadSignature);
+}
+
+#[test]
+fn an_issuers_own_key_is_prepared_and_never_one_that_a_rotate_only_names() {
+    let held = Held::receipts(2);
+    let tables = KeyTables::new(2);
+    let rotate = held.next(&rotate_body(1), &[&key(0), &key(1)]);
+    let forged = held.next(&rotate_body(1), &[&key(1), &key(1)]);
+    let codes = || {
+        [&rotate, &forged].map(|receipt| {
+            let checked = check_signature(receipt, &held.state, &tables).unwrap();
+            place(&held.state, checked, &|_| None, None).err().map(|refusal| refusal.code)
+        })
+    };
+    for _ in 0..40 {
+        assert_eq!(codes(), [None, Some(RefusalCode::BadSignature)]);
+    }
+    assert!(tables.is_prepared(&key(0).verifier()) && tables.checks_by_table() > 0);
+    assert!(!tables.is_prepared(&key(1).verifier()));
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! Which keys are prepared. That the answers are right is tested from outside, beside the vectors.
+#![allow(clippy::unwrap_used, clippy::panic)]
+use super::*;
+use crate::key::{KeyKind, SigningKey};
+use crate::name::KeyName;
+
+const MESSAGE: &[u8] = b"a message\n";
+
+fn key(number: u8) -> SigningKey {
+    SigningKey::from_seed(KeyName::new("key.example").unwrap(), KeyKind::Ed25519, [number; 32])
+}
+
+fn check(tables: &KeyTables, number: u8, times: u32) {
+    let key = key(number);
+    let signature = key.sign(MESSAGE);
+    for _ in 0..times {
+        assert!(tables.verify(&key.verifier(), MESSAGE, &signature));
+        assert!(!tables.verify(&key.verifier(), b"another\n", &signature));
+    }
+}
+
+fn prepared(tables: &KeyTables) -> Vec<u8> {
+    (0..20).filter(|number| tables.is_prepared(&key(*number).verifier())).collect()
+}
+
+#[test]
+fn a_key_is_prepared_once_it_has_been_checked_often_enough() {
+    let tables = KeyTables::new(2);
+    check(&tables, 1, HOT_AFTER / 2 - 1);
+    assert_eq!((prepared(&tables), tables.checks_by_table()), (vec![], 0));
+    check(&tables, 1, 1);
+    assert_eq!((prepared(&tables), tables.checks_by_table()), (vec![1], 0));
+    check(&tables, 1, 5);
+    assert_eq!((prepared(&tables), tables.checks_by_table()), (vec![1], 10));
+}
+
+#[test]
+fn the_key_whose_last_check_is_longest_ago_makes_room() {
+    let tables = KeyTables::new(2);
+    check(&tables, 1, HOT_AFTER);
+    check(&tables, 2, HOT_AFTER);
+    check(&tables, 1, 1);
+    check(&tables, 3, HOT_AFTER);
+    assert_eq!(prepared(&tables), [1, 3]);
+    check(&tables, 2, HOT_AFTER / 2);
+    assert_eq!(prepared(&tables), [2, 3]);
+}
+
+#[test]
+fn an_evicted_key_has_to_become_hot_again() {
+    let tables = KeyTables::new(1);
+    check(&tables, 1, HOT_AFTER);
+    check(&tables, 2, HOT_AFTER);
+    assert_eq!(prepared(&tables), [2]);
+    check(&tables, 1, HOT_AFTER / 2 - 1);
+    assert_eq!(prepared(&tables), [2]);
+    check(&tables, 1, 1);
+    assert_eq!(prepared(&tables), [1]);
+}
+
+#[test]
+fn many_keys_in_turn_leave_neither_tables_nor_counts_behind() {
+    let tables = KeyTables::new(2);
+    for _ in 0..HOT_AFTER {
+        for number in 0..=(2 * COUNTED_PER_PLACE as u8) {
+            check(&tables, number, 1);
+            assert!(tables.counts().len() <= 2 * COUNTED_PER_PLACE);
+        }
+    }
+    assert_eq!(prepared(&tables), Vec::<u8>::new());
+}
+
+#[test]
+fn without_room_every_check_is_a_plain_one() {
+    let tables = KeyTables::new(0);
+    tables.prepare(&key(1).verifier());
+    check(&tables, 1, HOT_AFTER);
+    assert_eq!((prepared(&tables), tables.checks_by_table()), (vec![], 0));
+    assert_eq!(tables.counts().len(), 0);
+}
+
+#[test]
+fn one_table_serves_the_key_under_all_its_names() {
+    let tables = KeyTables::new(1);
+    tables.prepare(&key(1).verifier());
+    let other = SigningKey::from_seed(KeyName::new("other.example").unwrap(), KeyKind::CosignatureV1, [1; 32]);
+    assert!(tables.is_prepared(&other.verifier()));
+}
+
+#[test]
+fn a_prepared_key_takes_what_is_documented() {
+    assert_eq!(PREPARED_KEY_BYTES, 11 * 32 * 160);
+    assert_eq!(BaseMultiples::BYTES, 640 * 1024);
+}
