@@ -49,7 +49,8 @@ pub(crate) struct LogArguments {
 const LEAST_RECEIPTS: u64 = 1_000;
 
 /// A row of the table. Some have several figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Row {
     /// One lone client
     Lone,
@@ -59,6 +60,8 @@ pub(crate) enum Row {
     Single1024,
     /// Batches of 256
     Batch,
+    /// Auditing a copy of the log
+    Audit,
     /// Submit to quorum-cosigned proof
     Cosigned,
     /// Bytes on disk
@@ -71,6 +74,12 @@ pub(crate) enum Row {
     Start,
     /// `counterfoil-log fsck`
     Fsck,
+}
+
+impl std::fmt::Display for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+    }
 }
 
 impl LogArguments {

@@ -32,6 +32,16 @@ impl Gate {
         self.key.verifier().to_string()
     }
 
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.key.name().as_str()
+    }
+
+    /// How many receipts it has signed.
+    pub(crate) fn receipts(&self) -> u64 {
+        self.chain.next_seq().0
+    }
+
     /// Signs the receipt that comes next.
     pub(crate) fn next(&mut self) -> Result<Receipt, Failure> {
         let at = now();

@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use crate::http::{Connection, request};
+use crate::process::{Shares, Usage};
 use memchr::memmem;
 use merkle::leaf_hash;
 use note::{Policy, TlogProof};
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 pub(crate) const SAMPLE: usize = 64;
 
 /// A request with receipts in it.
+#[derive(Clone)]
 pub(crate) struct Submission {
     request: Vec<u8>,
     /// Where in the request its body begins.
@@ -87,6 +89,8 @@ pub(crate) struct Load {
     pub(crate) took: Vec<Duration>,
     /// Where the receipts went, ascending.
     pub(crate) indices: Vec<u64>,
+    /// Who used the processors meanwhile.
+    pub(crate) used: Shares,
     /// Proofs that were checked afterwards.
     pub(crate) proofs_checked: usize,
     kept: Vec<(Submission, Vec<u8>)>,
@@ -96,6 +100,11 @@ impl Load {
     /// Receipts a second.
     pub(crate) fn rate(&self) -> f64 {
         self.indices.len() as f64 / self.wall.as_secs_f64()
+    }
+
+    /// Microseconds a receipt.
+    pub(crate) fn us_a_receipt(&self, time: Duration) -> f64 {
+        time.as_secs_f64() * 1e6 / self.indices.len() as f64
     }
 
     /// The time within which this share of the requests was answered, in milliseconds.
@@ -125,23 +134,34 @@ impl Load {
     }
 }
 
-/// Every connection sends its next request when its last was answered.
-pub(crate) async fn closed(address: SocketAddr, work: Vec<Vec<Submission>>) -> Result<Load, Failure> {
-    run(address, work, None).await
+/// When requests are sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pace {
+    /// Every connection sends its next request when its last was answered.
+    Closed,
+    /// So many requests are due a second, whatever was answered; the connections take turns. One that is late sends
+    /// late, and the time is counted from when it was due.
+    Open(f64),
 }
 
-/// Request after request is due at a fixed rate, whatever was answered; the connections take turns. One that is late
-/// sends late, and the time is counted from when it was due.
-pub(crate) async fn open(address: SocketAddr, work: Vec<Vec<Submission>>, a_second: f64) -> Result<Load, Failure> {
-    run(address, work, Some(Duration::from_secs_f64(1.0 / a_second))).await
-}
-
-async fn run(address: SocketAddr, work: Vec<Vec<Submission>>, every: Option<Duration>) -> Result<Load, Failure> {
+/// Runs a load, a list of requests for each connection, on the log at `address`, which is that process. The clock starts
+/// when all are connected.
+pub(crate) async fn run(
+    address: SocketAddr,
+    log: u32,
+    work: Vec<Vec<Submission>>,
+    pace: Pace,
+) -> Result<Load, Failure> {
     let mut connected = Vec::with_capacity(work.len());
     for submissions in work {
         connected.push((Connection::open(address).await.map_err(Failure::Connection)?, submissions));
     }
+    let every = match pace {
+        Pace::Closed => None,
+        Pace::Open(a_second) => Some(Duration::from_secs_f64(1.0 / a_second)),
+    };
     let turns = u32::try_from(connected.len()).map_err(Failure::unexpected)?;
+    let before = Usage::now(log)?;
     let started = Instant::now();
     let mut tasks = JoinSet::new();
     for (place, (connection, submissions)) in (0u32..).zip(connected) {
@@ -156,6 +176,7 @@ async fn run(address: SocketAddr, work: Vec<Vec<Submission>>, every: Option<Dura
         load.kept.extend(part.kept);
     }
     load.wall = started.elapsed();
+    load.used = Usage::now(log)?.since(before, load.wall);
     Ok(load)
 }
 
@@ -179,7 +200,7 @@ async fn drive(
             return Err(Failure::refused(answer.status, answer.body));
         }
         read_indices(submission.kind, answer.body, &mut load.indices)?;
-        if (number + place) % SAMPLE == 0 {
+        if (number + place).is_multiple_of(SAMPLE) {
             let answer = answer.body.to_vec();
             load.kept.push((submission, answer));
         }

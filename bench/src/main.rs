@@ -4,18 +4,21 @@
 //! executable is also that program, when it is called by that name (`stand` makes a link).
 
 mod arguments;
+mod disk;
 mod failure;
 mod gates;
 mod http;
 mod load;
+mod machine;
 mod process;
+mod report;
+mod rows;
 mod stand;
 
-use arguments::{Arguments, LogArguments, Row, What};
+use arguments::{Arguments, LogArguments, What};
 use failure::Failure;
 use service::ExitStatus;
-use service::output::complain;
-use stand::{BATCH, BATCH_CONNECTIONS, Measured, Stand};
+use service::output::{Output, complain};
 use std::process::ExitCode;
 
 const PROGRAM: &str = "counterfoil-bench";
@@ -45,33 +48,10 @@ fn measure(arguments: &LogArguments) -> Result<(), Failure> {
     let temporary = tempfile::Builder::new().prefix("counterfoil-bench-").tempdir_in(&above);
     let temporary = temporary.map_err(Failure::io(&above))?;
     let dir = arguments.keep.as_deref().unwrap_or(temporary.path());
-    let mut stand = Stand::build(&dir.join("plain"), 0)?;
-    let receipts = usize::try_from(arguments.receipts).map_err(Failure::unexpected)?;
-    anstream::eprintln!("the log is process {}", stand.log_process()?);
-    for (row, connections) in [(Row::Single, 256), (Row::Single1024, 1024)] {
-        if arguments.asks_for(row) {
-            let measured = stand.singles(connections, receipts.div_ceil(connections))?;
-            say(&format!("single receipts, {connections} connections"), &measured);
-        }
-    }
-    if arguments.asks_for(Row::Batch) {
-        say("batches of 256, 8 connections", &stand.batches(receipts.div_ceil(BATCH * BATCH_CONNECTIONS))?);
-    }
+    std::fs::create_dir_all(dir).map_err(Failure::io(dir))?;
+    // What is written into configuration files must hold wherever these lie.
+    let dir = &dir.canonicalize().map_err(Failure::io(dir))?;
+    let report = rows::measure(arguments, dir)?;
+    Output::new(arguments.json).print(&report, |to| report.write(to));
     Ok(())
-}
-
-fn say(what: &str, measured: &Measured) {
-    let load = &measured.load;
-    anstream::println!(
-        "{what}: {:.0}/s, p50 {:.2} ms, p99 {:.2} ms; us a receipt: log {:.1} (user {:.1}), load {:.1}; others {:.2} cores; {} receipts, {} proofs checked",
-        load.rate(),
-        load.quantile_ms(0.5),
-        load.quantile_ms(0.99),
-        measured.us_a_receipt(measured.log.total()),
-        measured.us_a_receipt(measured.log.user),
-        measured.us_a_receipt(measured.generator.total()),
-        measured.others,
-        load.indices.len(),
-        load.proofs_checked,
-    );
 }

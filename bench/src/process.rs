@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Ticks a second in `/proc/*/stat`: part of Linux's interface to programs on every architecture that Rust has a
 /// standard library for, whatever the kernel's own clock does.
@@ -32,9 +32,41 @@ impl CpuTime {
 
 /// What a process, all its threads together, has used so far. `None`: this one.
 pub(crate) fn cpu_time(process: Option<u32>) -> Result<CpuTime, Failure> {
+    two_times(process, 14)
+}
+
+/// What was seen of a program that ran from its start to its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    pub(crate) wall: Duration,
+    /// Processors that it used.
+    pub(crate) cores: f64,
+    /// Processors that all others used.
+    pub(crate) others: f64,
+}
+
+/// Times `call`, which starts programs and waits for them.
+pub(crate) fn timed<T>(call: impl FnOnce() -> T) -> Result<(T, Timed), Failure> {
+    let used = || Ok::<_, Failure>((children_cpu_time()?, machine_busy()?));
+    let (before, started) = (used()?, Instant::now());
+    let returned = call();
+    let (wall, after) = (started.elapsed(), used()?);
+    let own = after.0.since(before.0).total();
+    let others = after.1.saturating_sub(before.1).saturating_sub(own);
+    let cores = |time: Duration| time.as_secs_f64() / wall.as_secs_f64();
+    Ok((returned, Timed { wall, cores: cores(own), others: cores(others) }))
+}
+
+/// What all children that this process has waited for used.
+fn children_cpu_time() -> Result<CpuTime, Failure> {
+    two_times(None, 16)
+}
+
+/// A field of `stat`, counted from 1 as in proc(5), and the next, as times.
+fn two_times(process: Option<u32>, field: usize) -> Result<CpuTime, Failure> {
     let stat = read(&place(process, "stat"))?;
-    // The name in brackets may hold anything; the fields that count are the 14th and 15th, the 3rd follows the bracket.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().skip(11);
+    // The name in brackets may hold anything; the 3rd field follows it.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().skip(field - 3);
     let mut ticks = fields.map_while(|field| field.parse().ok()).map(ticks);
     match (ticks.next(), ticks.next()) {
         (Some(user), Some(system)) => Ok(CpuTime { user, system }),
@@ -42,8 +74,40 @@ pub(crate) fn cpu_time(process: Option<u32>) -> Result<CpuTime, Failure> {
     }
 }
 
+/// What the log, this process and the machine have used up to a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    log: CpuTime,
+    own: CpuTime,
+    machine: Duration,
+}
+
+/// Who used how much between two moments.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shares {
+    pub(crate) log: CpuTime,
+    /// This process: the load generator.
+    pub(crate) own: CpuTime,
+    /// All other processes, in processors.
+    pub(crate) others: f64,
+}
+
+impl Usage {
+    /// Up to now, of the log in that process.
+    pub(crate) fn now(log: u32) -> Result<Usage, Failure> {
+        Ok(Usage { log: cpu_time(Some(log))?, own: cpu_time(None)?, machine: machine_busy()? })
+    }
+
+    /// Since `before`, which was so long ago.
+    pub(crate) fn since(self, before: Usage, wall: Duration) -> Shares {
+        let (log, own) = (self.log.since(before.log), self.own.since(before.own));
+        let others = self.machine.saturating_sub(before.machine).saturating_sub(log.total() + own.total());
+        Shares { log, own, others: others.as_secs_f64() / wall.as_secs_f64() }
+    }
+}
+
 /// What all processors of the machine were busy with so far, idling and waiting left out.
-pub(crate) fn machine_busy() -> Result<Duration, Failure> {
+fn machine_busy() -> Result<Duration, Failure> {
     let stat = read("/proc/stat")?;
     let line = stat.lines().next().unwrap_or_default();
     let numbers: Vec<u64> = line.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
@@ -104,7 +168,7 @@ mod tests {
             spent = cpu_time(None).unwrap().since(own);
         }
         assert!(machine_busy().unwrap() > machine);
-        assert_eq!(cpu_time(Some(std::process::id())).unwrap().since(own).total() >= spent.total(), true);
+        assert!(cpu_time(Some(std::process::id())).unwrap().since(own).total() >= spent.total());
     }
 
     #[test]

@@ -4,8 +4,7 @@
 use crate::failure::Failure;
 use crate::gates::{Gate, sign_ahead};
 use crate::http::{self, Connection};
-use crate::load::{self, Load, Submission};
-use crate::process::{self, CpuTime};
+use crate::load::{self, Load, Pace, Submission};
 use note::{Policy, SignedCheckpoint};
 use receipt::Receipt;
 use std::fs;
@@ -18,21 +17,29 @@ use testkit::stage::{Setup, Stage};
 
 /// Under this name the bench's executable is `counterfoil`, whose hidden subcommands are all the other programs.
 pub(crate) const UNDER_TEST: &str = "counterfoil";
-/// Gates that the log knows: one for each connection of the widest load, and one that only asks after a restart.
-const GATES: usize = 1025;
+/// Gates that the log knows: one for each connection of the widest load, then those below.
+const GATES: usize = 1024;
+/// Gates that submit while the log is killed. They do not know what became of it, and are not used again.
+const DOOMED: usize = KILLS * BATCH_CONNECTIONS;
+/// How often the log is killed.
+pub(crate) const KILLS: usize = 3;
 /// Receipts in a batch.
 pub(crate) const BATCH: usize = 256;
 /// Connections that send batches.
 pub(crate) const BATCH_CONNECTIONS: usize = 8;
 /// Batches a connection that are signed at once while a log is filled: 8 * 16 * 256 receipts are 23 MB.
 const FILL_BATCHES: u64 = 16;
+/// How long the log is under load before it is killed.
+const KILLED_AFTER: Duration = Duration::from_millis(250);
 /// How long the log may take until it shows a head over everything it has acknowledged.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A log that runs, and gates with open streams.
 pub(crate) struct Stand {
     pub(crate) stage: Stage,
     gates: Vec<Gate>,
+    /// How many of them have begun their stream.
+    opened: usize,
     policy: Policy,
     address: SocketAddr,
     /// Receipts that the log has acknowledged: no other ones are in it.
@@ -41,48 +48,33 @@ pub(crate) struct Stand {
     pub(crate) entry_bytes: u64,
 }
 
-/// A load, and what was used meanwhile.
-pub(crate) struct Measured {
-    pub(crate) load: Load,
-    /// By the log.
-    pub(crate) log: CpuTime,
-    /// By the load generator: this process.
-    pub(crate) generator: CpuTime,
-    /// By everybody else on the machine, in processors.
-    pub(crate) others: f64,
-}
-
-impl Measured {
-    /// Microseconds of processor time a receipt.
-    pub(crate) fn us_a_receipt(&self, time: Duration) -> f64 {
-        time.as_secs_f64() * 1e6 / self.load.indices.len() as f64
-    }
-}
-
 impl Stand {
-    /// Makes a log in `dir` with so many witnesses, starts everything, and opens the gates' streams.
+    /// Makes a log in `dir` with so many witnesses, more than half of which are its quorum, and starts everything.
     pub(crate) fn build(dir: &Path, witnesses: usize) -> Result<Stand, Failure> {
         fs::create_dir_all(dir).map_err(Failure::io(dir))?;
         let executable = dir.join(UNDER_TEST);
         let own = std::env::current_exe().map_err(Failure::io(&executable))?;
         symlink(own, &executable).map_err(Failure::io(&executable))?;
-        let gates = (0..GATES).map(Gate::new).collect::<Result<Vec<_>, _>>()?;
+        // And one that only asks after a restart.
+        let gates = (0..GATES + DOOMED + 1).map(Gate::new).collect::<Result<Vec<_>, _>>()?;
         let vkeys: Vec<String> = gates.iter().map(Gate::vkey).collect();
         let setup = Setup { dir, executable: &executable, port: None, witnesses, more_issuers: &vkeys };
         let mut stage = Stage::build(&setup)?;
         let policy = fs::read(stage.policy_file()).map_err(Failure::io(&stage.policy_file()))?;
         let policy = Policy::parse(&policy).map_err(Failure::unexpected)?;
+        if witnesses > 0 {
+            let config = stage.log_dir().join("config.toml");
+            let sections = fs::read_to_string(&config).map_err(Failure::io(&config))?;
+            let with_quorum = format!("policy = {:?}\n{sections}", stage.policy_file());
+            fs::write(&config, with_quorum).map_err(Failure::io(&config))?;
+        }
         let url = stage.log_url();
         let address = url.strip_prefix("http://").and_then(|address| address.parse().ok());
         let address = address.ok_or_else(|| Failure::unexpected(format!("{url} is no address on this machine")))?;
         stage.start_log()?;
         stage.start_witnesses()?;
         stage.wait_until_ready()?;
-        let mut stand = Stand { stage, gates, policy, address, size: 0, entry_bytes: 0 };
-        let opens: Vec<Receipt> = sign_ahead(&mut stand.gates, 1)?.concat();
-        let opens = opens.chunks(BATCH).map(Submission::batch).collect::<Result<Vec<_>, _>>()?;
-        stand.measure(vec![opens], None, false)?;
-        Ok(stand)
+        Ok(Stand { stage, gates, opened: 0, policy, address, size: 0, entry_bytes: 0 })
     }
 
     /// The log's process.
@@ -91,48 +83,84 @@ impl Stand {
     }
 
     /// `each` receipts over each of so many connections, one a request; every connection is an issuer.
-    pub(crate) fn singles(&mut self, connections: usize, each: usize) -> Result<Measured, Failure> {
+    pub(crate) fn singles(&mut self, connections: usize, each: usize) -> Result<Load, Failure> {
+        self.open_streams(connections)?;
         let receipts = sign_ahead(&mut self.gates[..connections], each)?;
         let work = receipts.iter().map(|of_one| of_one.iter().map(Submission::single).collect()).collect();
-        self.measure(work, None, false)
+        self.measure(work, Pace::Closed, false)
+    }
+
+    /// `each` receipts over each of so many connections, of which so many are due a second, each answered when the
+    /// quorum has cosigned.
+    pub(crate) fn cosigned(&mut self, connections: usize, each: usize, a_second: f64) -> Result<Load, Failure> {
+        self.open_streams(connections)?;
+        let receipts = sign_ahead(&mut self.gates[..connections], each)?;
+        let work = receipts.iter().map(|of_one| of_one.iter().map(Submission::cosigned).collect()).collect();
+        self.measure(work, Pace::Open(a_second), true)
     }
 
     /// `each` batches over each of eight connections; every connection is an issuer.
-    pub(crate) fn batches(&mut self, each: usize) -> Result<Measured, Failure> {
-        let receipts = sign_ahead(&mut self.gates[..BATCH_CONNECTIONS], each * BATCH)?;
-        let batches = |of_one: &Vec<Receipt>| of_one.chunks(BATCH).map(Submission::batch).collect();
-        let work = receipts.iter().map(batches).collect::<Result<Vec<_>, _>>()?;
-        self.measure(work, None, false)
+    pub(crate) fn batches(&mut self, each: usize) -> Result<Load, Failure> {
+        self.open_streams(BATCH_CONNECTIONS)?;
+        let work = batches_of(&mut self.gates[..BATCH_CONNECTIONS], each)?;
+        self.measure(work, Pace::Closed, false)
+    }
+
+    /// Lets the first gates begin their streams, if they have not.
+    fn open_streams(&mut self, gates: usize) -> Result<(), Failure> {
+        if self.opened < gates {
+            let opens: Vec<Receipt> = sign_ahead(&mut self.gates[self.opened..gates], 1)?.concat();
+            self.opened = gates;
+            let opens = opens.chunks(BATCH).map(Submission::batch).collect::<Result<Vec<_>, _>>()?;
+            self.measure(vec![opens], Pace::Closed, false)?;
+        }
+        Ok(())
+    }
+
+    /// Kills the log while eight connections send `each` batches, starts it again, and tells the time from there to the
+    /// first receipt that it takes, and whether the log was at work when it was killed. `round` is below [`KILLS`].
+    pub(crate) fn kill_and_start(&mut self, round: usize, each: usize) -> Result<(Duration, bool), Failure> {
+        let first = GATES + round * BATCH_CONNECTIONS;
+        let work = batches_of(&mut self.gates[first..first + BATCH_CONNECTIONS], each)?;
+        let probe = self.gates.last_mut().ok_or_else(|| Failure::unexpected("there are gates"))?.next()?;
+        let (address, before, log) = (self.address, self.size, self.log_process()?);
+        let doomed = std::thread::spawn(move || in_one_thread(load::run(address, log, work, Pace::Closed)));
+        std::thread::sleep(KILLED_AFTER);
+        self.stage.stop_log();
+        let at_work = !matches!(doomed.join(), Ok(Ok(Ok(_))));
+        let started = Instant::now();
+        self.stage.start_log()?;
+        let (submission, log) = (Submission::single(&probe), self.log_process()?);
+        let taken = in_one_thread(async {
+            loop {
+                match load::run(address, log, vec![vec![submission.clone()]], Pace::Closed).await {
+                    Err(Failure::Connection(_)) if started.elapsed() < PATIENCE => {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    other => return other.map(|load| (load, started.elapsed())),
+                }
+            }
+        })?;
+        let (mut load, took) = taken?;
+        load.check(&self.policy, false)?;
+        self.size = load.indices[0] + 1;
+        if self.size <= before {
+            return Err(Failure::Answer(format!(
+                "the log had acknowledged {before} receipts; now it has {}",
+                self.size
+            )));
+        }
+        Ok((took, at_work))
     }
 
     /// Runs one load and checks what came of it: sampled proofs, and that the log grew by what it acknowledged.
-    fn measure(
-        &mut self,
-        work: Vec<Vec<Submission>>,
-        a_second: Option<f64>,
-        cosigned: bool,
-    ) -> Result<Measured, Failure> {
+    fn measure(&mut self, work: Vec<Vec<Submission>>, pace: Pace, cosigned: bool) -> Result<Load, Failure> {
         let entry_bytes: usize = work.iter().flatten().map(Submission::entry_bytes).sum();
-        let process = self.log_process()?;
-        let usage = || {
-            Ok::<_, Failure>((process::cpu_time(Some(process))?, process::cpu_time(None)?, process::machine_busy()?))
-        };
-        let before = usage()?;
-        let load = in_one_thread(async {
-            match a_second {
-                Some(a_second) => load::open(self.address, work, a_second).await,
-                None => load::closed(self.address, work).await,
-            }
-        })?;
-        let after = usage()?;
-        let mut load = load?;
-        let (log, generator) = (after.0.since(before.0), after.1.since(before.1));
-        let others = after.2.saturating_sub(before.2).saturating_sub(log.total() + generator.total());
+        let mut load = in_one_thread(load::run(self.address, self.log_process()?, work, pace))??;
         load.check(&self.policy, cosigned)?;
         self.account_for(&load)?;
         self.entry_bytes += entry_bytes as u64;
-        let others = others.as_secs_f64() / load.wall.as_secs_f64();
-        Ok(Measured { load, log, generator, others })
+        Ok(load)
     }
 
     /// The log grew by what it acknowledged, no more and no less, and in these very places.
@@ -162,15 +190,40 @@ impl Stand {
         Ok(SignedCheckpoint::parse(&head).map_err(Failure::unexpected)?.claimed().size.0)
     }
 
-    /// What the log has at `path`.
-    pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>, Failure> {
+    fn get(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        let mut got = None;
+        self.get_each([path.to_owned()], |body| got = Some(body.to_vec()))?;
+        got.ok_or_else(|| Failure::unexpected("an answer without a body"))
+    }
+
+    /// Gets one path after the other over one connection.
+    pub(crate) fn get_each(
+        &self,
+        paths: impl IntoIterator<Item = String>,
+        mut got: impl FnMut(&[u8]),
+    ) -> Result<(), Failure> {
         in_one_thread(async {
-            let mut connection = Connection::open(self.address).await?;
-            let answer = connection.exchange(&http::request("GET", path, "", b"")).await?;
-            Ok((answer.status, answer.body.to_vec()))
+            let mut connection = Connection::open(self.address).await.map_err(Failure::Connection)?;
+            for path in paths {
+                let request = http::request("GET", &path, "", b"");
+                let answer = connection.exchange(&request).await.map_err(Failure::Connection)?;
+                if answer.status != 200 {
+                    return Err(Failure::refused(answer.status, answer.body));
+                }
+                got(answer.body);
+            }
+            Ok(())
         })?
-        .map_err(Failure::Connection)
-        .and_then(|(status, body)| if status == 200 { Ok(body) } else { Err(Failure::refused(status, &body)) })
+    }
+
+    /// The path of the receipt that a gate gave this number.
+    pub(crate) fn receipt_path(&self, gate: usize, seq: u64) -> String {
+        format!("/v1/issuers/{}/receipts/{seq}", self.gates[gate].name().replace('/', "%2F"))
+    }
+
+    /// Receipts that a gate has in the log.
+    pub(crate) fn receipts_of(&self, gate: usize) -> u64 {
+        self.gates[gate].receipts()
     }
 
     /// Fills the log with batches until it has at least `size` receipts.
@@ -182,6 +235,11 @@ impl Stand {
         }
         Ok(())
     }
+}
+
+fn batches_of(gates: &mut [Gate], each: usize) -> Result<Vec<Vec<Submission>>, Failure> {
+    let receipts = sign_ahead(gates, each * BATCH)?;
+    receipts.iter().map(|of_one| of_one.chunks(BATCH).map(Submission::batch).collect()).collect()
 }
 
 /// The load generator is one thread: it never takes more than one processor from the log.
