@@ -30,7 +30,7 @@ use sha2::{Digest, Sha512};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Bytes that one prepared key takes, of which there are never more than the capacity (and those in use when they
 /// are evicted): 11 rows of 32 points, 160 bytes each.
@@ -84,7 +84,9 @@ impl KeyTables {
         if all.len() >= self.capacity && !all.contains_key(key.public_key_bytes()) {
             let last_check = |prepared: &PreparedKey| prepared.last_check.load(Ordering::Relaxed);
             let oldest = all.iter().min_by_key(|(_, prepared)| last_check(prepared)).map(|(bytes, _)| *bytes);
-            oldest.map(|oldest| all.remove(&oldest));
+            if let Some(oldest) = oldest {
+                all.remove(&oldest);
+            }
         }
         all.insert(*key.public_key_bytes(), prepared);
         drop(all);
@@ -107,7 +109,7 @@ impl KeyTables {
     }
 
     /// Counts one more plain check of `key`, and says whether it is the one that makes it hot: so that of many
-    /// threads one prepares it.
+    /// threads one prepares it, and where that came to nothing, another one later.
     fn becomes_hot(&self, key: &VerifierKey) -> bool {
         let mut counts = self.counts();
         if counts.len() >= self.capacity.saturating_mul(COUNTED_PER_PLACE)
@@ -117,10 +119,10 @@ impl KeyTables {
         }
         let count = counts.entry(*key.public_key_bytes()).or_insert(0);
         *count = count.saturating_add(1);
-        *count == HOT_AFTER
+        count.is_multiple_of(HOT_AFTER)
     }
 
-    fn counts(&self) -> std::sync::MutexGuard<'_, BTreeMap<[u8; 32], u32>> {
+    fn counts(&self) -> MutexGuard<'_, BTreeMap<[u8; 32], u32>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -92,3 +92,14 @@ fn a_prepared_key_takes_what_is_documented() {
     assert_eq!(PREPARED_KEY_BYTES, 11 * 32 * 160);
     assert_eq!(BaseMultiples::BYTES, 640 * 1024);
 }
+
+#[test]
+fn a_key_whose_moment_was_missed_becomes_hot_the_next_time() {
+    let tables = KeyTables::new(1);
+    // As left by threads that counted while another one had prepared the key, which was evicted since.
+    tables.counts().insert(*key(1).verifier().public_key_bytes(), HOT_AFTER);
+    check(&tables, 1, HOT_AFTER / 2 - 1);
+    assert_eq!(prepared(&tables), Vec::<u8>::new());
+    check(&tables, 1, 1);
+    assert_eq!(prepared(&tables), [1]);
+}
