@@ -29,7 +29,10 @@ pub mod receipt;
 mod sample;
 
 pub use action::{Action, ActionDigest};
-pub use admit::{Admitted, Checked, MAX_AHEAD_MS, Refusal, RefusalCode, admit, check_signature, place};
+pub use admit::{
+    Admitted, Checked, MAX_AHEAD_MS, Refusal, RefusalCode, admit, check_signature, is_issued_under, place,
+    presume_signature,
+};
 pub use body::{Body, BodyError, Member, Shown};
 pub use chain::Chain;
 pub use commit::{Disclosure, commit};

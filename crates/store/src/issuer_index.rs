@@ -88,6 +88,51 @@ impl IssuerIndex {
         crate::append_file::sync_directory(&self.dir)
     }
 
+    /// The index in `dir`, to read it: nothing is made.
+    pub(crate) fn look(dir: &Path) -> IssuerIndex {
+        IssuerIndex { dir: dir.join("issuers") }
+    }
+
+    /// What is said of `count` receipts of the issuer from seq `first` on; fewer where its array ends.
+    pub(crate) fn places(&self, issuer: &IssuerName, first: SeqNo, count: usize) -> Result<Vec<u64>, StoreError> {
+        let (begin, whole) = (first.0.saturating_mul(INDEX_LEN), self.length(issuer)? / INDEX_LEN);
+        let count = count.min(usize::try_from(whole.saturating_sub(first.0)).unwrap_or(count));
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let bytes = FileReader::open(self.path(issuer))?.read(begin, count * INDEX_LEN as usize)?;
+        Ok(bytes.as_chunks().0.iter().map(|index| u64::from_be_bytes(*index)).collect())
+    }
+
+    /// How many receipts of the issuer its array has.
+    pub(crate) fn count(&self, issuer: &IssuerName) -> Result<u64, StoreError> {
+        Ok(self.length(issuer)? / INDEX_LEN)
+    }
+
+    /// Where the arrays are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The first place in an array, if it has one.
+    pub(crate) fn first_place(array: &Path) -> Result<Option<u64>, StoreError> {
+        let file = FileReader::open(array.to_owned())?;
+        if file.len()? < INDEX_LEN {
+            return Ok(None);
+        }
+        Ok(file.read(0, INDEX_LEN as usize)?.first_chunk::<8>().map(|place| u64::from_be_bytes(*place)))
+    }
+
+    /// Every array there is, in no order.
+    pub(crate) fn arrays(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let failed = |error| StoreError::io(&self.dir, error);
+        match fs::read_dir(&self.dir) {
+            Ok(files) => files.map(|file| file.map(|file| file.path()).map_err(failed)).collect(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     /// Where the receipt of `issuer` at `seq` is said to be; the caller knows that there is one.
     pub(crate) fn index_of(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<LeafIndex>, StoreError> {
         let Some(offset) = seq.0.checked_mul(INDEX_LEN) else { return Ok(None) };
@@ -102,7 +147,8 @@ impl IssuerIndex {
         AppendFile::open(self.path(issuer))
     }
 
-    fn path(&self, issuer: &IssuerName) -> PathBuf {
+    /// The issuer's array.
+    pub(crate) fn path(&self, issuer: &IssuerName) -> PathBuf {
         self.dir.join(merkle::Hash(Sha256::digest(issuer.as_str().as_bytes()).into()).to_hex())
     }
 }
