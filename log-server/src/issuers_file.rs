@@ -3,10 +3,11 @@
 //! ```text
 //! # one vkey a line; blank lines and lines that begin with # are skipped
 //! gate.example/support-1+a1b2c3d4+AY1…
+//! # retired: gate.example/old+5e6f7a8b+AY1…
 //! ```
 //!
 //! Which issuers exist is this file's word. An issuer that is taken out of it can submit nothing more; what it has
-//! in the log stays.
+//! in the log stays. A comment keeps the vkey of one that was retired, for whoever reads the list later.
 
 use note::{KeyKind, VerifierKey};
 use std::collections::HashMap;
@@ -18,6 +19,9 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What a new file begins with.
 pub const HEADER: &str = "# Issuers whose receipts this log takes: one vkey a line.\n# Add one with `counterfoil-log issuer add`, then send the log a SIGHUP.\n";
+
+/// How the line of a retired issuer begins.
+const RETIRED: &str = "# retired: ";
 
 /// Why a list of issuers cannot be used. Each says where and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +63,9 @@ pub enum IssuersError {
         "{0} is this log's own key or name, not an issuer's; give the vkey of a gate, as `counterfoil keygen --kind issuer` prints it"
     )]
     OwnKey(String),
+    /// Who is to be retired is not listed.
+    #[error("{0} is not in the issuers file; `counterfoil-log issuer list` shows who is")]
+    NotListed(String),
     /// A line is the log's own key, or a key of its name.
     #[error(
         "line {line} of the issuers file holds this log's own key or name, {name}; a gate has a key and a name of its own: take the line \
@@ -133,13 +140,56 @@ pub fn add(path: &Path, vkey: &str, own: Option<&VerifierKey>) -> Result<(Verifi
     if read(path, own)?.contains(&key) {
         return Ok((key, false));
     }
-    let mut text = std::fs::read_to_string(path).map_err(system)?;
+    let text = std::fs::read_to_string(path).map_err(system)?;
+    // One that is added back is retired no more.
+    let mut text: String = text.split_inclusive('\n').filter(|line| retired_key(line).as_ref() != Some(&key)).collect();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     text.push_str(&format!("{key}\n"));
     // Also finds a second key under one name, before anything is written.
     parse(&text, own)?;
+    replace(path, &text)?;
+    Ok((key, true))
+}
+
+/// Turns the line of the issuer `name` into a comment, so that it may submit no more; answers its key, and false if it was
+/// retired already.
+///
+/// # Errors
+/// [`IssuersError`]; the file is as it was.
+pub fn retire(path: &Path, name: &str, own: Option<&VerifierKey>) -> Result<(VerifierKey, bool), IssuersError> {
+    let listed = read(path, own)?.into_iter().find(|key| key.name().as_str() == name);
+    let Some(key) = listed else {
+        let retired = read_retired(path)?.into_iter().rfind(|key| key.name().as_str() == name);
+        return retired.map(|key| (key, false)).ok_or_else(|| IssuersError::NotListed(name.to_owned()));
+    };
+    let system = |source| IssuersError::System { action: "read", path: path.to_owned(), source };
+    let text = std::fs::read_to_string(path).map_err(system)?;
+    let is_its = |line: &str| parse_key(line.trim()).is_ok_and(|other| other == key);
+    let lines = text.lines().map(|line| if is_its(line) { format!("{RETIRED}{key}\n") } else { format!("{line}\n") });
+    replace(path, &lines.collect::<String>())?;
+    Ok((key, true))
+}
+
+/// The issuers that were retired, as far as the file remembers, and that are not listed again.
+///
+/// # Errors
+/// [`IssuersError`].
+pub fn read_retired(path: &Path) -> Result<Vec<VerifierKey>, IssuersError> {
+    let listed = read(path, None)?;
+    let system = |source| IssuersError::System { action: "read", path: path.to_owned(), source };
+    let text = std::fs::read_to_string(path).map_err(system)?;
+    let is_listed = |key: &VerifierKey| listed.iter().any(|listed| listed.name() == key.name());
+    Ok(text.lines().filter_map(retired_key).filter(|key| !is_listed(key)).collect())
+}
+
+fn retired_key(line: &str) -> Option<VerifierKey> {
+    parse_key(line.trim().strip_prefix(RETIRED)?).ok()
+}
+
+/// Puts `text` in the place of the file in one step.
+fn replace(path: &Path, text: &str) -> Result<(), IssuersError> {
     let beside = path.with_extension("new");
     let write = || {
         let mut file = std::fs::File::create(&beside)?;
@@ -147,8 +197,7 @@ pub fn add(path: &Path, vkey: &str, own: Option<&VerifierKey>) -> Result<(Verifi
         file.sync_all()?;
         std::fs::rename(&beside, path)
     };
-    write().map_err(system)?;
-    Ok((key, true))
+    write().map_err(|source| IssuersError::System { action: "write", path: path.to_owned(), source })
 }
 
 /// Whether `key` is the log's, under whatever name, or another key under the log's name: either would make one signer's words
@@ -211,6 +260,21 @@ mod tests {
         assert!(add(&path, &again.to_string(), None).is_err());
         assert!(add(&path, "nonsense", None).is_err());
         assert_eq!(read(&path, None).unwrap(), [a]);
+    }
+
+    #[test]
+    fn a_retired_issuer_is_remembered_submits_nothing_and_can_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issuers");
+        let (a, b) = (vkey("a", 1, KeyKind::Ed25519), vkey("b", 2, KeyKind::Ed25519));
+        std::fs::write(&path, format!("# mine\n  {a}\n{b}")).unwrap();
+        assert_eq!(retire(&path, "a", None).unwrap(), (a.clone(), true));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# mine\n# retired: {a}\n{b}\n"));
+        assert_eq!(retire(&path, "a", None).unwrap(), (a.clone(), false));
+        assert_eq!((read(&path, None).unwrap(), read_retired(&path).unwrap()), (vec![b.clone()], vec![a.clone()]));
+        assert!(matches!(retire(&path, "c", None), Err(IssuersError::NotListed(name)) if name == "c"));
+        assert!(add(&path, &a.to_string(), None).unwrap().1);
+        assert_eq!((read(&path, None).unwrap(), read_retired(&path).unwrap()), (vec![b, a], vec![]));
     }
 
     #[test]

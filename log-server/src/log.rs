@@ -138,6 +138,9 @@ impl Log {
     }
 
     async fn commit(&self, receipts: Vec<Vetted>) -> Result<Vec<Outcome>, NotTaken> {
+        if !self.is_committing() {
+            return Err(NotTaken::Stopping);
+        }
         let (reply, outcomes) = oneshot::channel();
         match self.queue.try_send(Command::Submit(Submission { receipts, reply })) {
             Ok(()) => match outcomes.await {

@@ -1,87 +1,13 @@
 //! The program itself: real processes, signals and exit codes.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod programs;
 mod stand;
 
 use note::VerifierKey;
-use stand::{Answer, Gate, ask};
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-fn program(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_counterfoil-log"));
-    command.args(arguments).env_remove("RUST_BACKTRACE");
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    program(arguments).output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-struct Served {
-    child: Child,
-    address: SocketAddr,
-    log: std::thread::JoinHandle<String>,
-}
-
-impl Served {
-    fn start(dir: &Path, more: &[&str]) -> Self {
-        let config = dir.join("config.toml");
-        let mut arguments =
-            vec!["serve", "--config", config.to_str().unwrap(), "--listen", "127.0.0.1:0", "--log-format", "json"];
-        arguments.extend(more);
-        let mut child = program(&arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut seen = String::new();
-        let address = loop {
-            let line = lines.next().unwrap_or_else(|| panic!("it never listened: {seen}")).unwrap();
-            let event: serde_json::Value =
-                serde_json::from_str(&line).unwrap_or_else(|_| panic!("a log line is no JSON: {line}"));
-            seen.push_str(&line);
-            if let Some(address) = event["address"].as_str() {
-                break address.parse().unwrap();
-            }
-        };
-        let log = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>().join("\n"));
-        Self { child, address, log }
-    }
-
-    fn signal(&self, signal: &str) {
-        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
-    }
-
-    async fn submit(&self, receipt: &receipt::Receipt) -> Answer {
-        ask(self.address, "POST", "/v1/receipts", &[], receipt.bytes()).await
-    }
-
-    fn wait(mut self) -> (i32, String) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.code().unwrap_or(-1), self.log.join().unwrap());
-            }
-            assert!(Instant::now() < deadline, "it does not stop");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-/// The program goes by the real clock, so this gate does too.
-fn gate(name: &str) -> (Gate, receipt::UnixMillis) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
-    (Gate::new(name), receipt::UnixMillis(now))
-}
+use programs::{Served, gate, program, run, stderr, stdout};
+use stand::ask;
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn a_log_is_made_fed_killed_started_again_and_stopped() {

@@ -1,0 +1,81 @@
+//! The program in processes of its own.
+#![allow(clippy::unwrap_used, clippy::panic, dead_code, unreachable_pub, missing_docs)]
+
+use super::stand::{Answer, Gate, ask};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_counterfoil-log"));
+    command.args(arguments).env_remove("RUST_BACKTRACE");
+    command
+}
+
+pub fn run(arguments: &[&str]) -> Output {
+    program(arguments).output().unwrap()
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+pub struct Served {
+    child: Child,
+    pub address: SocketAddr,
+    log: std::thread::JoinHandle<String>,
+}
+
+impl Served {
+    pub fn start(dir: &Path, more: &[&str]) -> Self {
+        let config = dir.join("config.toml");
+        let mut arguments =
+            vec!["serve", "--config", config.to_str().unwrap(), "--listen", "127.0.0.1:0", "--log-format", "json"];
+        arguments.extend(more);
+        let mut child = program(&arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut seen = String::new();
+        let address = loop {
+            let line = lines.next().unwrap_or_else(|| panic!("it never listened: {seen}")).unwrap();
+            let event: serde_json::Value =
+                serde_json::from_str(&line).unwrap_or_else(|_| panic!("a log line is no JSON: {line}"));
+            seen.push_str(&line);
+            if let Some(address) = event["address"].as_str() {
+                break address.parse().unwrap();
+            }
+        };
+        let log = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>().join("\n"));
+        Self { child, address, log }
+    }
+
+    pub fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    pub async fn submit(&self, receipt: &receipt::Receipt) -> Answer {
+        ask(self.address, "POST", "/v1/receipts", &[], receipt.bytes()).await
+    }
+
+    pub fn wait(mut self) -> (i32, String) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status.code().unwrap_or(-1), self.log.join().unwrap());
+            }
+            assert!(Instant::now() < deadline, "it does not stop");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The program goes by the real clock, so this gate does too.
+pub fn gate(name: &str) -> (Gate, receipt::UnixMillis) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+    (Gate::new(name), receipt::UnixMillis(now))
+}
