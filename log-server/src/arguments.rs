@@ -207,7 +207,8 @@ pub struct Fsck {
     /// damaged, which only a copy mends
     #[arg(long)]
     pub repair_index: bool,
-    /// Leave the signatures of receipts and heads out, but for the newest head's: many times faster
+    /// Leave the signatures of receipts and heads out, but for the newest head's, and what receipts say: a log that took them
+    /// has checked that, and the hashes show that they are the same still. Many times faster
     #[arg(long)]
     pub skip_signatures: bool,
     /// Print the result as JSON

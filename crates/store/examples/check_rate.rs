@@ -7,11 +7,13 @@
 //! ```
 #![allow(clippy::print_stdout)]
 
-use counterfoil_store::{LogStore, Sealed, inspect, rebuild_indexes};
+use counterfoil_store::{LogStore, Sealed, Snapshot, inspect, rebuild_indexes};
+use merkle::{PageId, ResourcePath, TileId};
 use note::{Checkpoint, KeyKind, KeyName, Origin, SigningKey, sign_checkpoint};
 use receipt::{Admitted, Chain, IssuerState, UnixMillis, is_issued_under, place, presume_signature};
 use std::error::Error;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -48,12 +50,43 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("    {finding}");
         }
     }
+    served(&dir, &key)?;
     if only.is_some() {
         return Ok(());
     }
     let started = Instant::now();
     rebuild_indexes(&dir, &key.verifier(), true, &mut |_, _| {})?;
     println!("everything derived again in {:.2} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// What it costs to read what is served, which is compared with what is above it.
+fn served(dir: &Path, key: &SigningKey) -> Result<(), Box<dyn Error>> {
+    let snapshot = Snapshot::open(dir, &key.verifier())?;
+    let full = snapshot.log().size().0 / 256;
+    let bundle = |index: u64| ResourcePath::Entries(PageId { index, width: 256 });
+    let tile = |index: u64| ResourcePath::Tile(TileId { level: 0, index, width: 256 });
+    for (what, path) in [("bundle", &bundle as &dyn Fn(u64) -> ResourcePath), ("tile", &tile)] {
+        let started = cpu_seconds();
+        let mut bytes = 0;
+        for _ in 0..5 {
+            for index in 0..full {
+                bytes += snapshot.log().resource(&path(index))?.map_or(0, |bytes| bytes.len());
+            }
+        }
+        let each = (cpu_seconds() - started) / (5 * full) as f64;
+        println!("a full {what} of {} bytes: {:.0} us of CPU", bytes as u64 / (5 * full), each * 1e6);
+    }
+    let file = fs::File::open(dir.join("entries"))?;
+    let (started, mut page) = (cpu_seconds(), vec![0; 150_000]);
+    let length = file.metadata()?.len();
+    for begin in (0..5 * full).map(|number| number * 150_000 % (length - 150_000)) {
+        file.read_exact_at(&mut page, begin)?;
+    }
+    println!(
+        "150000 bytes read and not looked at: {:.0} us of CPU",
+        (cpu_seconds() - started) / (5 * full) as f64 * 1e6
+    );
     Ok(())
 }
 

@@ -14,10 +14,10 @@ use crate::reader::TlogReader;
 use crate::replay::{Placer, Places, bad_signature};
 use crate::state::{Remembered, State};
 use crate::verify::{Inspection, TreeCheck};
-use crate::walk::{Judge, ReadPage, Unsigned, Work, walk};
-use merkle::{LeafIndex, RootHash, TreeSize, root_of};
+use crate::walk::{Item, Judge, Read, ReadPage, Unsigned, Work, walk};
+use merkle::{Hash, LeafIndex, RootHash, TreeSize, root_of};
 use note::{SignedCheckpoint, VerifierKey};
-use receipt::{IssuerName, IssuerState};
+use receipt::{Heading, IssuerName, IssuerState, Malformed, Receipt, ReceiptId};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
@@ -43,8 +43,8 @@ pub struct StoreReport {
 }
 
 /// Checks the store in `dir` of the log with key `log`, from its entries up: every hash, head, receipt (by the rule of
-/// admission, with signatures if `signatures`), the issuers' arrays, the id index, the saved states, evidence. Changes
-/// nothing. `progress` hears how many entries of how many are done.
+/// admission), the issuers' arrays, the id index, the saved states, evidence. Changes
+/// nothing. Without `signatures` those are left out, and the bodies of all receipts but `open`, `rotate` and `close`. `progress` hears how many entries of how many are done.
 ///
 /// # Errors
 /// [`StoreError`] when it cannot be looked at; [`StoreError::InUse`] while a process has it open.
@@ -224,7 +224,8 @@ impl<'a> StoreJudge<'a> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(StoreReport, HashMap<IssuerName, IssuerState>), StoreError> {
         let stored = self.log.stored();
-        let source = stored.source(Work { compare: true, parse: true });
+        let read = if self.signatures { Read::Whole } else { Read::Glance };
+        let source = stored.source(Work { compare: true, read });
         walk(&source, TreeSize(0), &mut self, progress)?;
         self.tree.finish(&mut self.report.findings)?;
         self.compare_places()?;
@@ -242,7 +243,7 @@ impl<'a> StoreJudge<'a> {
         Ok((self.report, self.placer.issuers))
     }
 
-    fn judge(&mut self, index: LeafIndex, receipt: receipt::Receipt, unsigned: &mut Vec<Unsigned>) {
+    fn judge(&mut self, index: LeafIndex, receipt: Receipt, unsigned: &mut Vec<Unsigned>) {
         if !self.lost_track.is_empty() && self.lost_track.contains(receipt.issuer()) {
             self.report.unjudged += 1;
             return;
@@ -250,7 +251,7 @@ impl<'a> StoreJudge<'a> {
         let issuer = receipt.issuer().clone();
         match self.placer.place(index, receipt) {
             Ok(placed) => {
-                self.places.add(&placed.receipt, index);
+                self.places.add(placed.receipt.issuer(), placed.receipt.seq(), index);
                 if self.signatures {
                     unsigned.push(placed);
                 }
@@ -260,6 +261,26 @@ impl<'a> StoreJudge<'a> {
                 self.lost_track.insert(issuer);
             }
         }
+    }
+
+    /// Moves the issuer on by a receipt of which no more than this was read, if it follows.
+    fn follows(&mut self, index: LeafIndex, heading: &Heading, leaf: Hash) -> bool {
+        if !self.lost_track.is_empty() && self.lost_track.contains(&heading.issuer) {
+            self.report.unjudged += 1;
+            return true;
+        }
+        let state = self.placer.issuers.get_mut(&heading.issuer);
+        let follows = state.is_some_and(|state| state.follow(heading, ReceiptId(leaf)));
+        if follows {
+            self.places.add(&heading.issuer, heading.seq, index);
+        }
+        follows
+    }
+
+    fn malformed(&mut self, index: LeafIndex, malformed: &Malformed) {
+        self.refused(index, &malformed.to_string());
+        // Whose it is nobody knows, so whose next one will not fit is not known either.
+        self.is_damaged = true;
     }
 
     fn refused(&mut self, index: LeafIndex, why: &str) {
@@ -341,18 +362,23 @@ impl Judge for StoreJudge<'_> {
     fn page(&mut self, page: ReadPage, unsigned: &mut Vec<Unsigned>) -> Result<(), StoreError> {
         let damaged = self.tree.page(&page, &mut self.report.findings)?;
         self.is_damaged |= !damaged.is_empty();
-        for (index, receipt) in (page.first..).map(LeafIndex).zip(page.receipts) {
+        for ((index, item), leaf) in (page.first..).map(LeafIndex).zip(page.items).zip(page.leaves) {
             if !self.is_damaged && self.saved.as_ref().is_some_and(|saved| saved.size.0 == index.0) {
                 self.compare_states(TreeSize(index.0));
             }
-            match receipt {
-                _ if damaged.binary_search(&index.0).is_ok() => {}
-                Ok(receipt) => self.judge(index, receipt, unsigned),
-                Err(malformed) => {
-                    self.refused(index, &malformed.to_string());
-                    // Whose it is nobody knows, so whose next one will not fit is not known either.
-                    self.is_damaged = true;
-                }
+            if damaged.binary_search(&index.0).is_ok() {
+                continue;
+            }
+            match item {
+                Item::Heading(heading) if self.follows(index, &heading, leaf) => {}
+                // The rule itself is to say why not.
+                Item::Heading(_) => match self.log.entry(index)?.map(|entry| Receipt::parse(&entry)) {
+                    Some(Ok(receipt)) => self.judge(index, receipt, unsigned),
+                    Some(Err(malformed)) => self.malformed(index, &malformed),
+                    None => {}
+                },
+                Item::Receipt(Ok(receipt)) => self.judge(index, receipt, unsigned),
+                Item::Receipt(Err(malformed)) => self.malformed(index, &malformed),
             }
         }
         if self.places.count() >= PLACES_AT_ONCE { self.compare_places() } else { Ok(()) }

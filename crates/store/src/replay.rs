@@ -8,7 +8,7 @@
 
 use crate::error::StoreError;
 use crate::reader::TlogReader;
-use crate::walk::{Judge, ReadPage, Unsigned, Work, walk};
+use crate::walk::{Item, Judge, Read, ReadPage, Unsigned, Work, walk};
 use merkle::{LeafIndex, TreeSize};
 use receipt::{Body, IssuerName, IssuerState, Receipt, SeqNo, Shown, place, presume_signature};
 use std::collections::HashMap;
@@ -51,11 +51,11 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn add(&mut self, receipt: &Receipt, index: LeafIndex) {
-        match self.by_issuer.get_mut(receipt.issuer()) {
+    pub(crate) fn add(&mut self, issuer: &IssuerName, seq: SeqNo, index: LeafIndex) {
+        match self.by_issuer.get_mut(issuer) {
             Some((_, places)) => places.push(index.0),
             None => {
-                self.by_issuer.insert(receipt.issuer().clone(), (receipt.seq(), vec![index.0]));
+                self.by_issuer.insert(issuer.clone(), (seq, vec![index.0]));
             }
         }
         self.count += 1;
@@ -88,7 +88,7 @@ pub(crate) fn replay(
     let placer = Placer { issuers: std::mem::take(issuers) };
     let mut judge = Replay { log, placer, places: Places::default(), take };
     let stored = log.stored();
-    walk(&stored.source(Work { compare: false, parse: true }), from, &mut judge, progress)?;
+    walk(&stored.source(Work { compare: false, read: Read::Whole }), from, &mut judge, progress)?;
     *issuers = judge.placer.issuers;
     Ok(())
 }
@@ -105,10 +105,12 @@ impl Judge for Replay<'_, '_> {
         if let Some(cut) = page.cut {
             return Err(cut);
         }
-        for (index, receipt) in (page.first..).map(LeafIndex).zip(page.receipts) {
+        for (index, item) in (page.first..).map(LeafIndex).zip(page.items) {
+            // Nothing is only glanced at here.
+            let Item::Receipt(receipt) = item else { continue };
             let receipt = receipt.map_err(|malformed| self.damaged(index, &malformed.to_string()))?;
             let placed = self.placer.place(index, receipt).map_err(|why| self.damaged(index, &why))?;
-            self.places.add(&placed.receipt, index);
+            self.places.add(placed.receipt.issuer(), placed.receipt.seq(), index);
             unsigned.push(placed);
         }
         (self.take)(&mut self.places)

@@ -12,7 +12,7 @@ use crate::finding::{Finding, Findings, Remedy};
 use crate::levels::LevelsReader;
 use crate::paged::PagedReader;
 use crate::tlog::HeadCheck;
-use crate::walk::{Judge, ReadPage, Source, StoredLeaves, Unsigned, Work, root_of_full, walk};
+use crate::walk::{Judge, Read, ReadPage, Source, StoredLeaves, Unsigned, Work, root_of_full, walk};
 use merkle::{Frontier, Hash, PageId, RootHash, TILE_WIDTH, TreeSize};
 use rayon::prelude::*;
 use std::path::Path;
@@ -49,7 +49,7 @@ pub(crate) fn verify(
     head_check: HeadCheck<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Inspection, StoreError> {
-    let work = Work { compare: true, parse: false };
+    let work = Work { compare: true, read: Read::Not };
     let mut judge = TreeAlone { tree: TreeCheck::new(*stored, head_check), findings: Findings::default() };
     walk(&stored.source(work), TreeSize(0), &mut judge, progress)?;
     let TreeAlone { mut tree, mut findings } = judge;

@@ -13,7 +13,7 @@ use crate::paged::PagedReader;
 use merkle::{Hash, LeafIndex, PageId, TILE_WIDTH, TreeSize, leaf_hash, tile_root};
 use note::VerifierKey;
 use rayon::prelude::*;
-use receipt::{Malformed, Receipt, is_issued_under};
+use receipt::{Heading, Malformed, Receipt, is_issued_under};
 
 const WIDTH: u64 = TILE_WIDTH as u64;
 /// Pages a chunk, for each core: enough that no core waits long for another.
@@ -26,8 +26,27 @@ const CHUNK_BYTES: u64 = 4 << 20;
 pub(crate) struct Work {
     /// Compare the leaf hashes with the stored ones, and make the root of each full page.
     pub(crate) compare: bool,
-    /// Parse the entries as receipts.
-    pub(crate) parse: bool,
+    /// How the entries are read.
+    pub(crate) read: Read,
+}
+
+/// How entries are read as receipts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Not at all.
+    Not,
+    /// Whole.
+    Whole,
+    /// At a glance, where that is enough.
+    Glance,
+}
+
+/// An entry as it was read.
+pub(crate) enum Item {
+    /// At a glance.
+    Heading(Heading),
+    /// Whole.
+    Receipt(Result<Receipt, Malformed>),
 }
 
 /// The log's entries, and their hashes as stored.
@@ -51,8 +70,8 @@ pub(crate) struct ReadPage {
     pub(crate) stored: StoredLeaves,
     /// The root over the leaves of a full page.
     pub(crate) root: Option<Hash>,
-    /// The entries, if they were to be parsed.
-    pub(crate) receipts: Vec<Result<Receipt, Malformed>>,
+    /// The entries, if they were to be read.
+    pub(crate) items: Vec<Item>,
     /// Why the page cannot be taken apart, and where.
     pub(crate) cut: Option<StoreError>,
 }
@@ -142,14 +161,18 @@ impl Source<'_> {
         };
         let entries = merkle::decode_entries(&bytes).unwrap_or_default();
         let entries = entries.get((first - id.index * WIDTH) as usize..).unwrap_or_default();
-        let parse = |entry: &&[u8]| Receipt::parse(entry);
-        let receipts: Vec<_> = if self.work.parse { entries.iter().map(parse).collect() } else { Vec::new() };
-        let mut page =
-            ReadPage { id, first, leaves: Vec::new(), stored: StoredLeaves::Same, root: None, receipts, cut };
+        let whole = |entry: &[u8]| Item::Receipt(Receipt::parse(entry));
+        let glance = |entry: &[u8]| Heading::of(entry).map_or_else(|| whole(entry), Item::Heading);
+        let items = match self.work.read {
+            Read::Not => Vec::new(),
+            Read::Whole => entries.iter().map(|entry| whole(entry)).collect(),
+            Read::Glance => entries.iter().map(|entry| glance(entry)).collect(),
+        };
+        let mut page = ReadPage { id, first, leaves: Vec::new(), stored: StoredLeaves::Same, root: None, items, cut };
         if self.work.compare {
             // A receipt's id is its leaf hash, and has been computed.
-            let hashed = |(place, entry): (usize, &&[u8])| match page.receipts.get(place) {
-                Some(Ok(receipt)) => receipt.id().0,
+            let hashed = |(place, entry): (usize, &&[u8])| match page.items.get(place) {
+                Some(Item::Receipt(Ok(receipt))) => receipt.id().0,
                 _ => leaf_hash(entry),
             };
             page.leaves = entries.iter().enumerate().map(hashed).collect();

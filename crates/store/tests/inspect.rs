@@ -142,6 +142,8 @@ fn one_flipped_bit_in_the_log_itself_is_placed_and_nothing_derives_it_again() {
             let report = look(&work);
             assert_eq!(places(&work, &report), [("entries".to_owned(), "entry", index as u64)], "byte {within}");
             assert_eq!(report.findings.to_restore(), 1);
+            let quick = inspect(&work, &log_key().verifier(), false, &mut |_, _| {}).unwrap();
+            assert_eq!(places(&work, &quick), places(&work, &report), "without signatures");
             let start = LogStore::open(&work, &log_key().verifier(), &mut |_, _| {});
             // A start reads back what it will sign over next, and nothing else.
             assert_eq!(start.is_err(), index >= 512, "{index}");
@@ -318,6 +320,9 @@ fn a_receipt_that_should_never_have_been_taken_is_found_with_its_place() {
         let entry = found.iter().find(|found| found.what == "entry").unwrap_or_else(|| panic!("{name}: {report:?}"));
         assert!(entry.position == 40 && entry.why.contains(code), "{entry}");
         assert_eq!(report.findings.to_restore(), 1);
+        // A signature is left out where it is asked for, and nothing else.
+        let quick = inspect(&path, &log_key().verifier(), false, &mut |_, _| {}).unwrap();
+        assert_eq!(quick.findings.to_restore(), u64::from(code != "bad-signature"), "{quick:?}");
     }
 }
 
