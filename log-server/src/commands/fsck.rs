@@ -149,6 +149,7 @@ fn print(to: &mut dyn Write, arguments: &Fsck, report: &Report) -> std::io::Resu
     let verdict = match (report.ok, report.repaired) {
         (true, true) => "repaired, and all is right".to_owned(),
         (true, false) => "all is right".to_owned(),
+        (false, _) if report.findings_in_all == 1 => "one thing is wrong".to_owned(),
         (false, _) => format!("{} things are wrong", report.findings_in_all),
     };
     let signatures = if report.signatures_checked { "" } else { "; signatures were left out" };
