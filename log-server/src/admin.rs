@@ -143,8 +143,11 @@ impl IssuerList {
     /// As [`IssuerList::add`].
     pub async fn retire(&self, name: String) -> Result<bool, ChangeError> {
         let own = self.own.clone();
-        let changed = self.change(move |path| Ok(((), issuers_file::retire(path, &name, Some(&own))?)));
-        Ok(changed.await?.1)
+        match self.change(move |path| issuers_file::retire(path, &name, Some(&own))).await {
+            Ok((_, is_made)) => Ok(is_made),
+            Err(ChangeError::File(IssuersError::NotListed(_))) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The issuers in the file.

@@ -11,8 +11,11 @@ Examples:
   counterfoil-log issuer add --dir log gate.example/support-1+1b2c3d4e+AX…
   counterfoil-log serve --config log/config.toml
   counterfoil-log status --url http://127.0.0.1:8080
+  counterfoil-log fsck --dir log
+  counterfoil-log export --dir log --out /srv/www/log
 
-Exit codes: 0 done, 1 it could not be done, 64 wrong usage or configuration.";
+Exit codes: 0 done, 1 it could not be done, or fsck found something wrong, 64 wrong usage or configuration, 65 what fsck or
+export has to read cannot be read.";
 
 /// Runs an append-only log of receipts.
 #[derive(Debug, Parser)]
@@ -35,6 +38,10 @@ pub enum Call {
     Issuer(Issuer),
     /// Ask a running log how it is
     Status(Status),
+    /// Check everything that a stopped log has on disk, from its entries up
+    Fsck(Fsck),
+    /// Write a static copy that any web server or bucket can serve
+    Export(Export),
 }
 
 /// Arguments of `init`.
@@ -152,7 +159,7 @@ pub enum Issuer {
         #[arg(long)]
         json: bool,
     },
-    /// Let an issuer submit no more receipts; what it has in the log stays
+    /// Let an issuer submit no more; what it has in the log stays, and it can be added again
     #[command(after_help = "Example: counterfoil-log issuer retire --dir log gate.example/support-1")]
     Retire {
         /// The log's directory
@@ -164,7 +171,7 @@ pub enum Issuer {
         #[arg(long)]
         json: bool,
     },
-    /// Show the issuers that may submit
+    /// Show the issuers that may submit, and those that were retired
     #[command(after_help = "Example: counterfoil-log issuer list --dir log --json")]
     List {
         /// The log's directory
@@ -174,6 +181,65 @@ pub enum Issuer {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Arguments of `fsck`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every hash is made again from the entries and compared; every head's signature and root, every receipt by the rule of
+admission, the issuers' arrays, the id index and the saved states are checked. Nothing is changed without --repair-index.
+A log that runs has to be stopped first.
+
+Examples:
+  counterfoil-log fsck --dir log
+  counterfoil-log fsck --dir log --repair-index
+  counterfoil-log fsck --dir copy --log-key log.example/agents+1b2c3d4e+AX… --json
+
+Exit codes: 0 all is right, 1 something is wrong, 64 wrong usage or configuration, 65 it could not be looked at.")]
+pub struct Fsck {
+    /// The log's directory
+    #[arg(long, value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// The log's vkey; without it the private key file is read for it
+    #[arg(long, value_name = "VKEY")]
+    pub log_key: Option<String>,
+    /// Delete what is derived from the entries and derive it again, then check again; refused where an entry or a head is
+    /// damaged, which only a copy mends
+    #[arg(long)]
+    pub repair_index: bool,
+    /// Leave the signatures of receipts and heads out, but for the newest head's, and what receipts say: a log that took them
+    /// has checked that, and the hashes show that they are the same still. Many times faster
+    #[arg(long)]
+    pub skip_signatures: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The log may run meanwhile: the copy ends at the newest head that is durable when it begins. Run again, it adds what is new;
+full tiles and bundles are never written again. The checkpoint comes last, so that a copy that is served while it is made is
+whole at every moment.
+
+Example: counterfoil-log export --dir log --out /srv/www/log
+
+Exit codes: 0 done, 1 it could not be written, or the log is damaged, 64 wrong usage or configuration, 65 the log could not
+be read.")]
+pub struct Export {
+    /// The log's directory
+    #[arg(long, value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Where the copy goes; made if it is not there
+    #[arg(long, value_hint = ValueHint::DirPath)]
+    pub out: PathBuf,
+    /// The log's vkey; without it the private key file is read for it
+    #[arg(long, value_name = "VKEY")]
+    pub log_key: Option<String>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `status`.

@@ -1,10 +1,15 @@
 //! What each subcommand does, from its arguments to its exit status.
 
+mod export;
+mod fsck;
 mod init;
 mod issuer;
+mod place;
 mod serve;
 mod status;
 
+pub(crate) use export::export;
+pub(crate) use fsck::fsck;
 pub(crate) use init::init;
 pub(crate) use issuer::issuer;
 pub(crate) use serve::serve;

@@ -3,10 +3,11 @@
 //! ```text
 //! # one vkey a line; blank lines and lines that begin with # are skipped
 //! gate.example/support-1+a1b2c3d4+AY1…
+//! # retired: gate.example/old+5e6f7a8b+AY1…
 //! ```
 //!
 //! Which issuers exist is this file's word. An issuer that is taken out of it can submit nothing more; what it has
-//! in the log stays.
+//! in the log stays. A comment keeps the vkey of one that was retired, for whoever reads the list later.
 
 use note::{KeyKind, VerifierKey};
 use std::collections::HashMap;
@@ -19,6 +20,9 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What a new file begins with.
 pub const HEADER: &str = "# Issuers whose receipts this log takes: one vkey a line.\n# Add one with `counterfoil-log issuer add`, then send the log a SIGHUP.\n";
+
+/// How the line of a retired issuer begins.
+const RETIRED: &str = "# retired: ";
 
 /// Why a list of issuers cannot be used. Each says where and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +64,9 @@ pub enum IssuersError {
         "{0} is this log's own key or name, not an issuer's; give the vkey of a gate, as `counterfoil keygen --kind issuer` prints it"
     )]
     OwnKey(String),
+    /// Who is to be retired is not listed.
+    #[error("{0} is not in the issuers file; `counterfoil-log issuer list` shows who is")]
+    NotListed(String),
     /// A line is the log's own key, or a key of its name.
     #[error(
         "line {line} of the issuers file holds this log's own key or name, {name}; a gate has a key and a name of its own: take the line \
@@ -161,24 +168,47 @@ pub fn add(path: &Path, vkey: &str, own: Option<&VerifierKey>) -> Result<(Verifi
         if let Some(other) = keys.iter().find(|other| other.name() == key.name()) {
             return Err(IssuersError::OtherKey { name: other.name().to_string() });
         }
-        let line_end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        Ok(Some(format!("{text}{line_end}{key}\n")))
+        // One that is added back is retired no more.
+        let kept = text.lines().filter(|line| retired_key(line).as_ref() != Some(&key));
+        Ok(Some(kept.flat_map(|line| [line, "\n"]).chain([key.to_string().as_str(), "\n"]).collect()))
     })?;
     Ok((key, change))
 }
 
-/// Takes the issuer called `name` out of the file of the log with key `own`; comments stay.
+/// Turns the line of the issuer `name` in the file of the log with key `own` into a comment, so that it may submit no
+/// more. No change if it was retired before.
 ///
 /// # Errors
 /// [`IssuersError`]; the file is as it was.
-pub fn retire(path: &Path, name: &str, own: Option<&VerifierKey>) -> Result<Change, IssuersError> {
-    change(path, own, |keys, text| {
-        if !keys.iter().any(|key| key.name().as_str() == name) {
-            return Ok(None);
+pub fn retire(path: &Path, name: &str, own: Option<&VerifierKey>) -> Result<(VerifierKey, Change), IssuersError> {
+    let mut found = None;
+    let change = change(path, own, |keys, text| {
+        if let Some(key) = keys.iter().find(|key| key.name().as_str() == name) {
+            found = Some(key.clone());
+            let is_its = |line: &str| parse_key(line.trim()).is_ok_and(|other| other == *key);
+            let line = |line| if is_its(line) { format!("{RETIRED}{key}\n") } else { format!("{line}\n") };
+            return Ok(Some(text.lines().map(line).collect()));
         }
-        let is_his = |line: &str| parse_key(line.trim()).is_ok_and(|key| key.name().as_str() == name);
-        Ok(Some(text.lines().filter(|line| !is_his(line)).flat_map(|line| [line, "\n"]).collect()))
-    })
+        found = text.lines().filter_map(retired_key).filter(|key| key.name().as_str() == name).last();
+        Ok(None)
+    })?;
+    found.map(|key| (key, change)).ok_or_else(|| IssuersError::NotListed(name.to_owned()))
+}
+
+/// The issuers that were retired, as far as the file remembers, and that are not listed again.
+///
+/// # Errors
+/// [`IssuersError`].
+pub fn read_retired(path: &Path) -> Result<Vec<VerifierKey>, IssuersError> {
+    let listed = read(path, None)?;
+    let system = |source| IssuersError::System { action: "read", path: path.to_owned(), source };
+    let text = std::fs::read_to_string(path).map_err(system)?;
+    let is_listed = |key: &VerifierKey| listed.iter().any(|listed| listed.name() == key.name());
+    Ok(text.lines().filter_map(retired_key).filter(|key| !is_listed(key)).collect())
+}
+
+fn retired_key(line: &str) -> Option<VerifierKey> {
+    parse_key(line.trim().strip_prefix(RETIRED)?).ok()
 }
 
 /// Lets `edit` make another text of the keys and the text that are there, and nobody else do the same meanwhile.
@@ -286,6 +316,22 @@ mod tests {
     }
 
     #[test]
+    fn a_retired_issuer_is_remembered_submits_nothing_and_can_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issuers");
+        let (a, b) = (vkey("a", 1, KeyKind::Ed25519), vkey("b", 2, KeyKind::Ed25519));
+        std::fs::write(&path, format!("# mine\n  {a}\n{b}")).unwrap();
+        let (key, change) = retire(&path, "a", None).unwrap();
+        assert!(key == a && change.is_made());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# mine\n# retired: {a}\n{b}\n"));
+        assert_eq!(retire(&path, "a", None).unwrap(), (a.clone(), Change::None));
+        assert_eq!((read(&path, None).unwrap(), read_retired(&path).unwrap()), (vec![b.clone()], vec![a.clone()]));
+        assert!(matches!(retire(&path, "c", None), Err(IssuersError::NotListed(name)) if name == "c"));
+        assert!(add(&path, &a.to_string(), None).unwrap().1.is_made());
+        assert_eq!((read(&path, None).unwrap(), read_retired(&path).unwrap()), (vec![b, a], vec![]));
+    }
+
+    #[test]
     fn the_logs_own_key_and_name_are_nobodys_else() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("issuers");
@@ -310,11 +356,10 @@ mod tests {
         let (a, b) = (vkey("a", 1, KeyKind::Ed25519), vkey("b", 2, KeyKind::Ed25519));
         std::fs::write(&path, format!("# gates\n{a}\n  {b}  \n# the end")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert_eq!(retire(&path, "c", None).unwrap(), Change::None);
-        assert!(retire(&path, "b", None).unwrap().is_made());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# gates\n{a}\n# the end\n"));
+        assert!(retire(&path, "b", None).unwrap().1.is_made());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# gates\n{a}\n# retired: {b}\n# the end\n"));
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        assert!(!retire(&path, "b", None).unwrap().is_made());
+        assert!(!retire(&path, "b", None).unwrap().1.is_made());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use merkle::{EdgeTree, HashSource, LeafIndex, ResourcePath};
 use note::{SignedCheckpoint, Verified, VerifierKey};
 use receipt::{Admitted, IssuerName, ReceiptId, SeqNo};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The store cannot do it. After a failed write, what is on the disk is unknown until the next start has looked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -83,4 +84,14 @@ pub trait Shelf: HashSource + Send + Sync + 'static {
     /// # Errors
     /// [`StoreFault`].
     fn evidence_page(&self, page: u64) -> Result<Vec<String>, StoreFault>;
+
+    /// For a proof of the entry at `index` that does not lead to its head: what is wrong with the hashes.
+    fn doubt(&self, index: LeafIndex) -> StoreFault {
+        StoreFault(format!("the hashes around entry {index} do not lead to the signed head"))
+    }
+
+    /// Hears of the first thing that was read and is not what was signed over. The log must then stop.
+    fn damage(&self) -> watch::Receiver<Option<StoreFault>> {
+        watch::channel(None).1
+    }
 }

@@ -63,6 +63,8 @@ pub fn main_with(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Call::Serve(arguments) => commands::serve(&arguments),
         Call::Issuer(arguments) => commands::issuer(&arguments),
         Call::Status(arguments) => commands::status(&arguments),
+        Call::Fsck(arguments) => commands::fsck(&arguments),
+        Call::Export(arguments) => commands::export(&arguments),
     };
     status.into()
 }

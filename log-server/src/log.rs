@@ -149,6 +149,9 @@ impl Log {
     }
 
     async fn commit(&self, receipts: Vec<Vetted>) -> Result<Vec<Outcome>, NotTaken> {
+        if !self.is_committing() {
+            return Err(NotTaken::Stopping);
+        }
         let (reply, outcomes) = oneshot::channel();
         enqueue(&self.queue, receipts, reply).map_err(|(reason, _)| reason)?;
         self.outcomes(outcomes).await

@@ -81,6 +81,12 @@ pub enum RunError {
     /// The store failed.
     #[error("the store failed, and the log has stopped: {0}")]
     Store(#[from] StoreFault),
+    /// Something that was read is not what was signed over.
+    #[error(
+        "the log has stopped: {0}. Nothing more is served from a store that is damaged; run `counterfoil-log fsck --dir DIR`, which \
+         finds everything that is and says what to do about it"
+    )]
+    Damaged(StoreFault),
     /// The system gives no threads, sockets or the like.
     #[error("the system refuses what the log needs: {0}")]
     System(String),
@@ -152,6 +158,7 @@ pub async fn run_operated<L: Ledger>(
 
     let (queue, commands) = mpsc::sync_channel(config.queue);
     let (still_committing, committing) = watch::channel(true);
+    let (damage, stop_taking) = (shelf.damage(), still_committing.clone());
     let (ended, committer_ended) = oneshot::channel();
     let thread = std::thread::Builder::new().name("committer".to_owned()).spawn(move || {
         // Dropped, and so seen as an end, even if the thread panics.
@@ -177,6 +184,7 @@ pub async fn run_operated<L: Ledger>(
     beside.spawn(async move { ticking.run_ticker().await });
     let list = Arc::new(IssuerList::new(issuers, key.clone(), queue.clone()));
     beside.spawn(follow_reloads(Arc::clone(&list), tls.clone(), reload));
+    beside.spawn(stop_at_damage(damage.clone(), stop_taking));
 
     let pool = VettingPool::new().map_err(|error| system(&error))?;
     let gauges = Gauges::new(Arc::clone(&publication), Arc::clone(&room), &witness_keys, config.queue);
@@ -218,7 +226,22 @@ pub async fn run_operated<L: Ledger>(
         .await
         .unwrap_or_else(|_| Err(StoreFault("the committer ended unexpectedly; see the messages above".to_owned())));
     let _ = tokio::task::spawn_blocking(move || thread.join()).await;
-    Ok(result?)
+    match damage.borrow().clone() {
+        Some(damage) => Err(RunError::Damaged(damage)),
+        None => Ok(result?),
+    }
+}
+
+/// Takes no more receipts, and so ends the log, as soon as something that was read is damaged.
+async fn stop_at_damage(mut damage: watch::Receiver<Option<StoreFault>>, stop_taking: watch::Sender<bool>) {
+    if let Ok(found) = damage.wait_for(Option::is_some).await {
+        tracing::error!(
+            damage = found.as_ref().map(tracing::field::display),
+            "the store is damaged; the log takes no more receipts and stops"
+        );
+        stop_taking.send_replace(false);
+    }
+    std::future::pending().await
 }
 
 struct CommittingUntilDropped(watch::Sender<bool>);

@@ -11,17 +11,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{LogReader, LogStore, Sealed, StoreError};
+use tokio::sync::watch;
 
 /// The writing half, with the log's key.
 pub struct StoredLedger {
     store: LogStore,
     key: SigningKey,
+    damage: watch::Sender<Option<StoreFault>>,
 }
 
 /// The reading half.
 struct StoredShelf {
     reader: LogReader,
     log: VerifierKey,
+    damage: watch::Sender<Option<StoreFault>>,
 }
 
 /// Opens the store in `dir` of the log that signs with `key`, recovers it, and says which issuers it knows.
@@ -44,7 +47,7 @@ pub fn open(dir: &Path, key: SigningKey) -> Result<(StoredLedger, Vec<IssuerStat
         "the store is open"
     );
     let known = store.reader().issuers();
-    Ok((StoredLedger { store, key }, known))
+    Ok((StoredLedger { store, key, damage: watch::Sender::new(None) }, known))
 }
 
 impl Ledger for StoredLedger {
@@ -69,7 +72,7 @@ impl Ledger for StoredLedger {
     }
 
     fn shelf(&self) -> Arc<dyn Shelf> {
-        Arc::new(StoredShelf { reader: self.store.reader(), log: self.key.verifier() })
+        Arc::new(StoredShelf { reader: self.store.reader(), log: self.key.verifier(), damage: self.damage.clone() })
     }
 }
 
@@ -87,23 +90,52 @@ impl Shelf for StoredShelf {
     }
 
     fn resource(&self, path: &ResourcePath) -> Result<Option<Bytes>, StoreFault> {
-        Ok(self.reader.resource(path)?)
+        self.noted(self.reader.resource(path))
     }
 
     fn entry(&self, index: LeafIndex) -> Result<Option<Bytes>, StoreFault> {
-        Ok(self.reader.entry(index)?)
+        self.noted(self.reader.entry(index))
     }
 
     fn index_of(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<LeafIndex>, StoreFault> {
-        Ok(self.reader.index_of(issuer, seq)?)
+        self.noted(self.reader.index_of(issuer, seq))
     }
 
     fn index_of_id(&self, id: &ReceiptId) -> Result<Option<LeafIndex>, StoreFault> {
-        Ok(self.reader.index_of_id(id)?)
+        self.noted(self.reader.index_of_id(id))
     }
 
     fn evidence_page(&self, page: u64) -> Result<Vec<String>, StoreFault> {
-        Ok(self.reader.evidence_page(page)?)
+        self.noted(self.reader.evidence_page(page))
+    }
+
+    fn doubt(&self, index: LeafIndex) -> StoreFault {
+        self.fault(self.reader.damage_around(index))
+    }
+
+    fn damage(&self) -> watch::Receiver<Option<StoreFault>> {
+        self.damage.subscribe()
+    }
+}
+
+impl StoredShelf {
+    fn noted<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreFault> {
+        read.map_err(|error| self.fault(error))
+    }
+
+    /// The fault for whoever asked. Damage is made known to the log as a whole too.
+    fn fault(&self, error: StoreError) -> StoreFault {
+        let is_damage = error.is_damage();
+        let fault = StoreFault::from(error);
+        if is_damage {
+            // The first one counts.
+            self.damage.send_if_modified(|damage| {
+                let is_first = damage.is_none();
+                damage.get_or_insert_with(|| fault.clone());
+                is_first
+            });
+        }
+        fault
     }
 }
 

@@ -173,6 +173,20 @@ enum Successor {
 /// [`RefusalCode::BadSignature`] for what no key could mend: a second (in a `rotate`: third) signature
 /// line, or one under another name.
 pub fn check_signature(receipt: &Receipt, state: &IssuerState, by: &impl SignatureCheck) -> Result<Checked, Refusal> {
+    let presumed = presume_signature(receipt, state)?;
+    Ok(Checked { good: is_issued_under(receipt, &presumed.tried, by), ..presumed })
+}
+
+/// As [`check_signature`], for who computes the receipt's signature later, with [`is_issued_under`], under the key in
+/// force at its seq in the state that it is placed in: until then it is taken to be good. The second signature of a
+/// `rotate`, on which the next state depends, is computed here.
+///
+/// For a reader of a log, who places many receipts in order and computes their signatures on other cores meanwhile.
+/// Whoever decides what comes into a log wants [`check_signature`].
+///
+/// # Errors
+/// As [`check_signature`].
+pub fn presume_signature(receipt: &Receipt, state: &IssuerState) -> Result<Checked, Refusal> {
     if receipt.issuer() != state.name() {
         return Err(Refusal::unknown_issuer(receipt));
     }
@@ -185,12 +199,12 @@ pub fn check_signature(receipt: &Receipt, state: &IssuerState, by: &impl Signatu
         ));
     }
     let tried = state.keys().in_force_at(receipt.seq()).clone();
-    Ok(Checked {
-        good: signed_first_by(receipt, &tried, by),
-        successor: successor_of(receipt),
-        receipt: receipt.clone(),
-        tried,
-    })
+    Ok(Checked { good: true, successor: successor_of(receipt), receipt: receipt.clone(), tried })
+}
+
+/// Whether the first signature line of `receipt` is `key`'s, and good. What [`presume_signature`] leaves to be computed.
+pub fn is_issued_under(receipt: &Receipt, key: &VerifierKey, by: &impl SignatureCheck) -> bool {
+    receipt.signatures().first().is_some_and(|line| is_signed_by(receipt, line, key, by))
 }
 
 /// Settles whether a checked receipt stands where it may stand.
@@ -247,7 +261,7 @@ impl Checked {
     }
 
     fn is_good_under(&self, in_force: &VerifierKey) -> bool {
-        if self.tried == *in_force { self.good } else { signed_first_by(&self.receipt, in_force, &Strict) }
+        if self.tried == *in_force { self.good } else { is_issued_under(&self.receipt, in_force, &Strict) }
     }
 }
 
@@ -258,11 +272,6 @@ impl Successor {
             Self::NotARotation | Self::Unsigned => None,
         }
     }
-}
-
-/// Whether the first signature line is `key`'s and good.
-fn signed_first_by(receipt: &Receipt, key: &VerifierKey, by: &impl SignatureCheck) -> bool {
-    receipt.signatures().first().is_some_and(|line| is_signed_by(receipt, line, key, by))
 }
 
 /// Whether `line` is `key`'s, and good over the text of `receipt`.

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::body::Body;
+use crate::heading::Heading;
 use crate::id::{IssuerName, ReceiptId, SeqNo, UnixMillis};
 use crate::receipt::Receipt;
 use note::{KeyKind, VerifierKey};
@@ -112,6 +113,22 @@ impl IssuerState {
     /// Whether its last receipt is a `close`, or no number is left for another one.
     pub fn is_closed(&self) -> bool {
         self.closed || self.next_seq.next().is_none()
+    }
+
+    /// Moves on by a receipt that has this heading and this id, if it follows; else answers false, and is as it was. The
+    /// same as placing the receipt ([`crate::place`]) but for its signature and its body.
+    pub fn follow(&mut self, heading: &Heading, id: ReceiptId) -> bool {
+        let follows = heading.issuer == self.name
+            && heading.seq == self.next_seq
+            && heading.prev == self.head
+            && heading.issued_at >= self.last_issued_at
+            && !self.is_closed()
+            && heading.seq != SeqNo(0);
+        if follows {
+            (self.next_seq, self.head) = (SeqNo(self.next_seq.0.saturating_add(1)), id);
+            self.last_issued_at = heading.issued_at;
+        }
+        follows
     }
 
     /// The state after `receipt`, which [`crate::admit()`] found to stand at `next_seq`. `successor` is the

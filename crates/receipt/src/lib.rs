@@ -19,6 +19,7 @@ pub mod chain;
 pub mod commit;
 pub mod credential;
 pub mod fork;
+pub mod heading;
 pub mod id;
 pub mod ijson;
 pub mod issuer;
@@ -29,12 +30,16 @@ pub mod receipt;
 mod sample;
 
 pub use action::{Action, ActionDigest};
-pub use admit::{Admitted, Checked, MAX_AHEAD_MS, Refusal, RefusalCode, admit, check_signature, place};
+pub use admit::{
+    Admitted, Checked, MAX_AHEAD_MS, Refusal, RefusalCode, admit, check_signature, is_issued_under, place,
+    presume_signature,
+};
 pub use body::{Body, BodyError, Member, Shown};
 pub use chain::Chain;
 pub use commit::{Disclosure, commit};
 pub use credential::{CredentialFound, CredentialKind, find_credential};
 pub use fork::{Accusation, EvidenceError, ForkPair, IssuerForkEvidence};
+pub use heading::Heading;
 pub use id::{IssuerName, ReceiptId, SeqNo, UnixMillis};
 pub use ijson::JsonError;
 pub use issuer::{IssuerState, KeyHistory};

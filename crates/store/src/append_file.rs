@@ -30,6 +30,18 @@ impl AppendFile {
         Ok(AppendFile { reader: FileReader { path: Arc::new(path), file: Arc::new(file) }, length })
     }
 
+    /// Opens a file that is there, to read it: nothing can be appended.
+    pub(crate) fn look(path: PathBuf) -> Result<AppendFile, StoreError> {
+        let reader = FileReader::open(path)?;
+        let length = reader.len()?;
+        Ok(AppendFile { reader, length })
+    }
+
+    /// As if nothing were in it.
+    pub(crate) fn as_empty(&self) -> AppendFile {
+        AppendFile { reader: self.reader.clone(), length: 0 }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.reader.path
     }
@@ -74,6 +86,11 @@ impl FileReader {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How long the file is now.
+    pub(crate) fn len(&self) -> Result<u64, StoreError> {
+        self.file.metadata().map(|file| file.len()).map_err(|error| StoreError::io(&self.path, error))
     }
 
     /// The whole file, from its beginning.

@@ -4,6 +4,9 @@ use merkle::TreeSize;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// A sector that cannot be read.
+const EIO: i32 = 5;
+
 /// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -92,6 +95,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether what was read is not what was written, or the disk cannot give it back: no later read can be trusted then
+    /// either. A read that failed for want of something (files, memory) may be tried again.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            StoreError::Damaged { .. } | StoreError::WrongRoot { .. } | StoreError::Index { .. } => true,
+            StoreError::Io { source, .. } => {
+                source.kind() == io::ErrorKind::UnexpectedEof || source.raw_os_error() == Some(EIO)
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn io(path: &Path, source: io::Error) -> StoreError {
         StoreError::Io { path: path.to_owned(), source }
     }

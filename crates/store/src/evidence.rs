@@ -9,6 +9,7 @@
 
 use crate::append_file::AppendFile;
 use crate::error::StoreError;
+use crate::finding::{Finding, Findings};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
@@ -114,6 +115,22 @@ impl EvidenceFile {
 }
 
 impl EvidenceReader {
+    /// What is in the file in `dir` now, to read it. A line without an end is not counted.
+    pub(crate) fn look(dir: &Path) -> Result<EvidenceReader, StoreError> {
+        let file = crate::append_file::FileReader::open(dir.join("evidence.ndjson"))?;
+        let mut bounds = vec![0];
+        let mut lines = BufReader::new(file.stream());
+        loop {
+            let mut line = Vec::new();
+            let read = lines.by_ref().take(MAX_DOCUMENT as u64 + 1).read_until(b'\n', &mut line);
+            read.map_err(|error| StoreError::io(file.path(), error))?;
+            if !line.ends_with(b"\n") {
+                return Ok(EvidenceReader { file, bounds: Arc::new(RwLock::new(bounds)) });
+            }
+            bounds.push(bounds.last().unwrap_or(&0) + line.len() as u64);
+        }
+    }
+
     /// Documents `256 page` and up to 255 more; none beyond the last.
     ///
     /// # Errors
@@ -131,6 +148,29 @@ impl EvidenceReader {
         };
         bounds.windows(2).map(|bound| document(bound[0], bound[1])).collect()
     }
+}
+
+/// Looks at the file in `dir` and changes nothing. A last line without an end was being written when a crash came.
+pub(crate) fn check(dir: &Path, findings: &mut Findings) -> Result<(), StoreError> {
+    let path = dir.join("evidence.ndjson");
+    let Ok(file) = crate::append_file::FileReader::open(path.clone()) else { return Ok(()) };
+    let mut lines = BufReader::new(file.stream());
+    let mut line = Vec::new();
+    for number in 0.. {
+        line.clear();
+        let read = lines.by_ref().take(MAX_DOCUMENT as u64 + 1).read_until(b'\n', &mut line);
+        read.map_err(|error| StoreError::io(&path, error))?;
+        match line.strip_suffix(b"\n") {
+            Some(document) if is_json(document) => {}
+            Some(_) => findings.add(Finding::lost(&path, "document", number, "it is not JSON")),
+            None if line.len() > MAX_DOCUMENT => {
+                findings.add(Finding::lost(&path, "document", number, "it is longer than any document"));
+                break;
+            }
+            None => break,
+        }
+    }
+    Ok(())
 }
 
 fn is_json(document: &[u8]) -> bool {

@@ -38,6 +38,13 @@ impl HeadCount {
         Ok((HeadCount { path, file }, at_least))
     }
 
+    /// How many heads there are at least; 0 where that cannot be read.
+    pub(crate) fn look(dir: &Path) -> u64 {
+        let bytes = std::fs::read(dir.join("heads.count")).unwrap_or_default();
+        let count = bytes.first_chunk::<8>().map_or(0, |count| u64::from_be_bytes(*count));
+        if record(count).as_slice() == bytes { count } else { 0 }
+    }
+
     /// `count` heads are durable.
     pub(crate) fn write(&self, count: u64) -> Result<(), StoreError> {
         self.file.write_all_at(&record(count), 0).map_err(|error| StoreError::io(&self.path, error))

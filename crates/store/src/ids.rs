@@ -5,6 +5,8 @@
 //! deleted at any time.
 
 use crate::error::StoreError;
+use crate::finding::Findings;
+use crate::ids_check;
 use crate::reader::TlogReader;
 use merkle::{Hash, LeafIndex};
 use redb::{Database, ReadableDatabase, TableDefinition};
@@ -15,14 +17,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-const IDS: TableDefinition<'_, &[u8; 32], u64> = TableDefinition::new("ids");
+pub(crate) const IDS: TableDefinition<'_, &[u8; 32], u64> = TableDefinition::new("ids");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const THROUGH: &str = "through";
 /// Ids a transaction: measured best at some ten thousand; also how many a lookup may have to scan.
 const CHUNK: usize = 16_384;
 /// How long fewer than a chunk may wait.
 const PATIENCE: Duration = Duration::from_millis(500);
-const CACHE_BYTES: usize = 16 << 20;
+pub(crate) const CACHE_BYTES: usize = 16 << 20;
 
 /// The index and its thread; dropping it ends the thread.
 #[derive(Debug)]
@@ -51,6 +53,8 @@ struct Control {
     /// Leaves that are indexed.
     through: u64,
     stop: bool,
+    /// Somebody waits for it.
+    hurry: bool,
 }
 
 impl IdIndex {
@@ -76,7 +80,7 @@ impl IdIndex {
                 (open(&path).map_err(|why| StoreError::index(&path, why))?, 0)
             }
         };
-        let control = Mutex::new(Control { through, stop: false });
+        let control = Mutex::new(Control { through, ..Control::default() });
         let shared = Arc::new(Shared { path, database, log, control, wake: Condvar::new() });
         let work = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("id index".to_owned()).spawn(move || work.run());
@@ -91,16 +95,41 @@ impl IdIndex {
     /// Ends the thread.
     pub(crate) fn finish(&mut self) {
         self.shared.lock().stop = true;
-        self.shared.wake.notify_one();
+        self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take() {
             // A panic there has been reported already, and the index can be filled again.
             let _ = thread.join();
         }
     }
 
+    /// Waits until everything that is committed now is indexed.
+    pub(crate) fn catch_up(&self) -> Result<(), StoreError> {
+        let size = self.shared.log.size().0;
+        let mut control = self.shared.lock();
+        control.hurry = true;
+        self.shared.wake.notify_all();
+        while control.through < size {
+            if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+                return Err(StoreError::index(&self.shared.path, "it cannot be filled; see the messages above"));
+            }
+            // The thread says nothing when it ends.
+            let waited = self.shared.wake.wait_timeout(control, PATIENCE);
+            control = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        control.hurry = false;
+        Ok(())
+    }
+
+    /// Compares all of it with the leaf hashes.
+    pub(crate) fn check(&self, findings: &mut Findings) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let checked = ids_check::check(&shared.database, &shared.path, &shared.log, findings);
+        checked.map_err(|why| StoreError::index(&shared.path, why))
+    }
+
     /// More was committed.
     pub(crate) fn grown(&self) {
-        self.shared.wake.notify_one();
+        self.shared.wake.notify_all();
     }
 }
 
@@ -111,6 +140,10 @@ impl Drop for IdIndex {
 }
 
 impl IdReader {
+    pub(crate) fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
     /// Where the leaf with this hash is, if there is one. Of several the last one indexed.
     pub(crate) fn index_of(&self, id: &Hash) -> Result<Option<LeafIndex>, StoreError> {
         let shared = &self.shared;
@@ -119,7 +152,11 @@ impl IdReader {
             let table = shared.database.begin_read()?.open_table(IDS)?;
             Ok(table.get(&id.0)?.map(|index| index.value()))
         };
-        let indexed = found().map_err(|error| StoreError::index(&shared.path, error))?;
+        // redb panics over some pages that have rotted.
+        let indexed = match catch_unwind(AssertUnwindSafe(found)) {
+            Ok(found) => found.map_err(|error| StoreError::index(&shared.path, error))?,
+            Err(_) => return Err(StoreError::index(&shared.path, "redb panicked")),
+        };
         if let Some(index) = indexed {
             return Ok(Some(LeafIndex(index)));
         }
@@ -148,7 +185,9 @@ impl Shared {
         loop {
             let through = {
                 let control = self.lock();
-                let idle = |control: &mut Control| !control.stop && self.log.size().0 - control.through < CHUNK as u64;
+                let left = |control: &Control| self.log.size().0 - control.through;
+                let is_due = |control: &Control| left(control) >= CHUNK as u64 || control.hurry && left(control) > 0;
+                let idle = |control: &mut Control| !control.stop && !is_due(control);
                 let waited = self.wake.wait_timeout_while(control, PATIENCE, idle);
                 let control = waited.unwrap_or_else(PoisonError::into_inner).0;
                 if control.stop {
@@ -165,7 +204,10 @@ impl Shared {
                 .map_err(|error| error.to_string())
                 .and_then(|leaves| self.index(through, &leaves))
             {
-                Ok(through) => self.lock().through = through,
+                Ok(through) => {
+                    self.lock().through = through;
+                    self.wake.notify_all();
+                }
                 Err(why) => {
                     tracing::error!(path = %self.path.display(), why, "the id index stops; lookups by id become slow until the next start");
                     return;
@@ -207,7 +249,7 @@ fn open(path: &Path) -> Result<Database, String> {
     Ok(database)
 }
 
-fn through(database: &Database) -> Result<u64, String> {
+pub(crate) fn through(database: &Database) -> Result<u64, String> {
     let read = || -> Result<u64, redb::Error> {
         let table = database.begin_read()?.open_table(META)?;
         Ok(table.get(THROUGH)?.map_or(0, |through| through.value()))

@@ -84,27 +84,25 @@ impl IssuerIndex {
         }
     }
 
-    /// Writes what was added for the issuer to its array, and makes that durable.
+    /// Writes the issuer's receipts from seq `first` on to its array, which must end there: for a start, which replays
+    /// more than memory should hold.
+    pub(crate) fn append(&self, issuer: &IssuerName, first: SeqNo, indexes: &[u64]) -> Result<(), StoreError> {
+        self.append_to(&mut self.file(issuer)?, issuer, first, indexes)
+    }
+
+    /// Writes what was added for the issuer to its array, and makes the array durable.
     pub(crate) fn write(&self, issuer: &IssuerName) -> Result<(), StoreError> {
-        let (first, bytes): (SeqNo, Vec<u8>) = match self.lock_to_read().get(issuer) {
-            None => return Ok(()),
-            Some(places) => (places.first, places.indexes.iter().flat_map(|index| index.to_be_bytes()).collect()),
-        };
         let mut file = self.file(issuer)?;
-        if Some(file.len()) != first.0.checked_mul(INDEX_LEN) {
-            let why =
-                format!("{issuer} has {} places in it and its next receipt is number {first}", file.len() / INDEX_LEN);
-            return Err(StoreError::index(file.path(), why));
-        }
-        file.append(&bytes)?;
+        let added = self.lock_to_read().get(issuer).map(|places| (places.first, places.indexes.clone()));
+        let Some((first, indexes)) = added else { return file.sync() };
+        self.append_to(&mut file, issuer, first, &indexes)?;
         file.sync()?;
         // Only now, so that a lookup finds a place in one of the two; and no more than was written, for the log has
         // gone on meanwhile.
-        let written = bytes.len() / INDEX_LEN as usize;
         let mut unwritten = self.lock_to_write();
         if let Some(places) = unwritten.get_mut(issuer) {
-            places.indexes.drain(..written);
-            places.first = SeqNo(first.0 + written as u64);
+            places.indexes.drain(..indexes.len());
+            places.first = SeqNo(first.0 + indexes.len() as u64);
             if places.indexes.is_empty() {
                 unwritten.remove(issuer);
             }
@@ -112,9 +110,70 @@ impl IssuerIndex {
         Ok(())
     }
 
+    fn append_to(
+        &self,
+        file: &mut AppendFile,
+        issuer: &IssuerName,
+        first: SeqNo,
+        indexes: &[u64],
+    ) -> Result<(), StoreError> {
+        if Some(file.len()) != first.0.checked_mul(INDEX_LEN) {
+            let why =
+                format!("{issuer} has {} places in it and its next receipt is number {first}", file.len() / INDEX_LEN);
+            return Err(StoreError::index(file.path(), why));
+        }
+        let bytes: Vec<u8> = indexes.iter().flat_map(|index| index.to_be_bytes()).collect();
+        file.append(&bytes)
+    }
+
     /// Makes the names of the arrays durable.
     pub(crate) fn sync_names(&self) -> Result<(), StoreError> {
         crate::append_file::sync_directory(&self.dir)
+    }
+
+    /// The index in `dir`, to read it: nothing is made.
+    pub(crate) fn look(dir: &Path) -> IssuerIndex {
+        IssuerIndex { dir: dir.join("issuers"), unwritten: Arc::default() }
+    }
+
+    /// What is said of `count` receipts of the issuer from seq `first` on; fewer where its array ends.
+    pub(crate) fn places(&self, issuer: &IssuerName, first: SeqNo, count: usize) -> Result<Vec<u64>, StoreError> {
+        let (begin, whole) = (first.0.saturating_mul(INDEX_LEN), self.length(issuer)? / INDEX_LEN);
+        let count = count.min(usize::try_from(whole.saturating_sub(first.0)).unwrap_or(count));
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let bytes = FileReader::open(self.path(issuer))?.read(begin, count * INDEX_LEN as usize)?;
+        Ok(bytes.as_chunks().0.iter().map(|index| u64::from_be_bytes(*index)).collect())
+    }
+
+    /// How many receipts of the issuer its array has.
+    pub(crate) fn count(&self, issuer: &IssuerName) -> Result<u64, StoreError> {
+        Ok(self.length(issuer)? / INDEX_LEN)
+    }
+
+    /// Where the arrays are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The first place in an array, if it has one.
+    pub(crate) fn first_place(array: &Path) -> Result<Option<u64>, StoreError> {
+        let file = FileReader::open(array.to_owned())?;
+        if file.len()? < INDEX_LEN {
+            return Ok(None);
+        }
+        Ok(file.read(0, INDEX_LEN as usize)?.first_chunk::<8>().map(|place| u64::from_be_bytes(*place)))
+    }
+
+    /// Every array there is, in no order.
+    pub(crate) fn arrays(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let failed = |error| StoreError::io(&self.dir, error);
+        match fs::read_dir(&self.dir) {
+            Ok(files) => files.map(|file| file.map(|file| file.path()).map_err(failed)).collect(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     /// Where the receipt of `issuer` at `seq` is said to be; the caller knows that there is one.
@@ -145,7 +204,8 @@ impl IssuerIndex {
         self.unwritten.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn path(&self, issuer: &IssuerName) -> PathBuf {
+    /// The issuer's array.
+    pub(crate) fn path(&self, issuer: &IssuerName) -> PathBuf {
         self.dir.join(merkle::Hash(Sha256::digest(issuer.as_str().as_bytes()).into()).to_hex())
     }
 }

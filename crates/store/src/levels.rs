@@ -92,6 +92,12 @@ impl Levels {
 }
 
 impl LevelsReader {
+    /// Opens the files in `dir/hashes`, which must be there.
+    pub(crate) fn look(dir: &Path) -> Result<LevelsReader, StoreError> {
+        let open = |level: usize| FileReader::open(dir.join("hashes").join(level.to_string()));
+        Ok(LevelsReader { files: (0..LEVELS).map(open).collect::<Result<_, _>>()? })
+    }
+
     /// The bytes of a tile that is wholly there.
     pub(crate) fn tile(&self, tile: TileId) -> Result<Vec<u8>, StoreError> {
         self.files[usize::from(tile.level)].read(tile.index * (WIDTH * HASH_LEN) as u64, tile.byte_len())

@@ -77,15 +77,8 @@ impl LogReader {
         match receipt {
             Some(receipt) if receipt.issuer() == issuer && receipt.seq() == seq => Ok(Some(index)),
             _ => {
-                let why = format!(
-                    "the index says that {issuer} has its receipt {seq} here; stop the log and delete issuers/ and state/"
-                );
-                Err(StoreError::Damaged {
-                    path: self.log.entries_path().to_owned(),
-                    what: "entry",
-                    position: index.0,
-                    why,
-                })
+                let why = format!("{issuer} has its receipt {seq} elsewhere than at leaf {index}");
+                Err(StoreError::Damaged { path: self.index.path(issuer), what: "place", position: seq.0, why })
             }
         }
     }
@@ -108,8 +101,13 @@ impl LogReader {
         if self.log.leaf(index)? == Some(id.0) {
             return Ok(Some(index));
         }
-        let why = "the id index points here for another hash; stop the log and delete ids.redb".to_owned();
-        Err(StoreError::Damaged { path: self.log.leaves_path().to_owned(), what: "leaf", position: index.0, why })
+        let why = format!("{id} leads to it and is not its id");
+        Err(StoreError::Damaged { path: self.ids.path().to_owned(), what: "leaf", position: index.0, why })
+    }
+
+    /// For a proof of the leaf at `index` that does not lead to the head that it was made for: where it is damaged.
+    pub fn damage_around(&self, index: LeafIndex) -> StoreError {
+        self.log.damage_around(index)
     }
 
     /// Evidence documents `256 page` and up to 255 more; none where there are not that many.

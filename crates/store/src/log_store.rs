@@ -15,21 +15,22 @@ use crate::append_file::sync_directory;
 use crate::commit::{Commit, Event, Step};
 use crate::error::StoreError;
 use crate::evidence::EvidenceFile;
+use crate::finding::Remedy;
 use crate::ids::IdIndex;
+use crate::inspect::{StoreJudge, StoreReport, forget, signed_by};
 use crate::issuer_index::IssuerIndex;
 use crate::log_reader::LogReader;
 use crate::reader::TlogReader;
-use crate::replay::replay;
+use crate::replay::{Places, replay};
 use crate::saver::{Save, Saver};
 use crate::sealed::Sealed;
 use crate::state::State;
 use crate::tlog::{Recovery, Tlog};
-use crate::verify::Inspection;
+use crate::verify::{Inspection, TreeCheck};
 use merkle::{EdgeTree, Frontier, HashSource, LeafIndex, RootHash, TILE_WIDTH, TreeSize, root_of};
 use note::{CheckpointError, SignedCheckpoint, Verified, VerifierKey};
 use receipt::{Admitted, IssuerName, IssuerState, SeqNo};
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -115,13 +116,17 @@ impl LogStore {
         let state = State::open(dir)?;
         let index = IssuerIndex::open(dir)?;
         let (size, (mut issuers, from)) = (log.reader().size(), recall(&state, &index, &log.reader())?);
-        let mut unsaved = HashMap::new();
-        let mut append = |first: u64, admitted: &[Admitted]| {
-            unsaved.extend(admitted.iter().map(|one| (one.state.name().clone(), one.state.clone())));
-            add_to_index(&index, first, admitted);
-            Ok(())
+        let mut moved_on = HashSet::new();
+        let mut append = |places: &mut Places| {
+            places.take().try_for_each(|(issuer, first, places)| {
+                index.append(&issuer, first, &places)?;
+                moved_on.insert(issuer);
+                Ok(())
+            })
         };
         replay(&log.reader(), from, &mut issuers, &mut append, progress)?;
+        let states = moved_on.into_iter().filter_map(|name| Some((issuers.get(&name)?.clone(), name)));
+        let unsaved = states.map(|(state, name)| (name, state)).collect();
         let ids = IdIndex::open(dir, log.reader())?;
         sync_directory(dir)?;
         let reader = LogReader {
@@ -218,30 +223,35 @@ impl LogStore {
 
     /// Reads everything and checks it: hashes and heads as [`Tlog::verify_all`], then every receipt by the rule of
     /// admission, signatures included, and what the indexes say of it. `progress` hears how many receipts of how many
-    /// are done; every receipt counts twice, once for each of the two.
+    /// are done.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] with the first place where the log itself is wrong.
     pub fn verify_all(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<LogInspection, StoreError> {
         let check = |head: &[u8]| signed_by(&self.key, head);
-        let log = self.log.verify_all(&check, &mut |done, of| progress(done, 2 * of))?;
-        let mut issuers = HashMap::new();
-        let mut wrong_in_indexes = 0;
-        let mut look_up = |first: u64, admitted: &[Admitted]| {
-            for (index, one) in (first..).map(LeafIndex).zip(admitted) {
-                let (issuer, seq) = (one.receipt.issuer(), one.receipt.seq());
-                let by_seq = self.index.index_of(issuer, seq)?;
-                let by_id = self.reader.index_of_id(&one.receipt.id());
-                wrong_in_indexes +=
-                    u64::from(by_seq != Some(index)) + u64::from(!matches!(by_id, Ok(found) if found == Some(index)));
-            }
-            Ok(())
-        };
-        let mut progress = |done, of| progress(of + done, 2 * of);
-        replay(&self.reader.log, TreeSize(0), &mut issuers, &mut look_up, &mut progress)?;
-        let wrong_states = issuers.values().filter(|state| self.reader.issuer(state.name()).as_ref() != Some(state));
-        wrong_in_indexes += wrong_states.count() as u64;
-        Ok(LogInspection { log, issuers: issuers.len() as u64, wrong_in_indexes })
+        let log = &self.reader.log;
+        let tree = TreeCheck::new(log.stored(), &check);
+        let judge = StoreJudge::new(log, &self.index, tree, true, None, StoreReport::default());
+        let counts = self.reader.issuers().iter().map(|state| (state.name().clone(), state.next_seq().0)).collect();
+        let (mut report, states) = judge.with_counts(counts).run(progress)?;
+        self.ids.check(&mut report.findings)?;
+        if let Some(lost) = report.findings.first().iter().find(|finding| finding.remedy == Remedy::Restore) {
+            return Err(lost.into());
+        }
+        if let Some(hash) = report.findings.first().iter().find(|finding| finding.what == "hash") {
+            return Err(hash.into());
+        }
+        let wrong_states = states.values().filter(|state| self.reader.issuer(state.name()).as_ref() != Some(state));
+        let wrong_in_indexes = report.findings.count() + wrong_states.count() as u64;
+        Ok(LogInspection { log: report.looked_at, issuers: report.issuers, wrong_in_indexes })
+    }
+
+    /// Waits until what is derived behind the commits is derived.
+    ///
+    /// # Errors
+    /// [`StoreError::Index`].
+    pub fn catch_up(&self) -> Result<(), StoreError> {
+        self.ids.catch_up()
     }
 
     /// Closes the store and deletes everything in it that is derived, but for the hashes. The next start derives it
@@ -250,17 +260,11 @@ impl LogStore {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn forget_indexes(mut self) -> Result<(), StoreError> {
-        let dir = self.log.dir().to_owned();
         self.saved.0 = self.reader.size();
         self.saver.finish(None);
         self.ids.finish();
         // The lock goes with `self`, so it is held until the end.
-        for name in ["state", "issuers"] {
-            remove_dir(&dir.join(name))?;
-        }
-        let ids = dir.join("ids.redb");
-        fs::remove_file(&ids).map_err(|error| StoreError::io(&ids, error))?;
-        sync_directory(&dir)
+        forget(self.log.dir(), false)
     }
 
     /// Brings the indexes up to the head that was just recorded.
@@ -363,14 +367,4 @@ fn recall(
     state.clear()?;
     index.fit(std::iter::empty())?;
     Ok((HashMap::new(), TreeSize(0)))
-}
-
-/// What a head says, if `log` signed it.
-fn signed_by(log: &VerifierKey, head: &[u8]) -> Option<(TreeSize, RootHash)> {
-    let head = SignedCheckpoint::parse(head).and_then(|head| head.verify(log)).ok()?;
-    Some((head.checkpoint().size, head.checkpoint().root))
-}
-
-fn remove_dir(path: &Path) -> Result<(), StoreError> {
-    fs::remove_dir_all(path).map_err(|error| StoreError::io(path, error))
 }

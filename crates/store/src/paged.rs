@@ -48,7 +48,17 @@ impl PagedFile {
     /// Opens the file, or makes it empty, and counts its whole strings.
     pub(crate) fn open(dir: &Path, name: &str) -> Result<PagedFile, StoreError> {
         let data = AppendFile::open(dir.join(name))?;
-        let offsets = AppendFile::open(dir.join(format!("{name}.offsets")))?;
+        PagedFile::over(data, AppendFile::open(dir.join(format!("{name}.offsets")))?)
+    }
+
+    /// Opens a file that is there, to read it; its offsets need not be there.
+    pub(crate) fn look(dir: &Path, name: &str) -> Result<PagedFile, StoreError> {
+        let data = AppendFile::look(dir.join(name))?;
+        let offsets = AppendFile::look(dir.join(format!("{name}.offsets"))).unwrap_or_else(|_| data.as_empty());
+        PagedFile::over(data, offsets)
+    }
+
+    fn over(data: AppendFile, offsets: AppendFile) -> Result<PagedFile, StoreError> {
         let mut pages = known_pages(&data, &offsets)?;
         if !last_full_page_is_whole(&data, &pages)? {
             pages.clear();
@@ -121,6 +131,17 @@ impl PagedFile {
         Ok(())
     }
 
+    /// The first page whose offset is stored, and not as the strings have it. Those that are not stored are found again.
+    pub(crate) fn wrong_offset(&self) -> Result<Option<u64>, StoreError> {
+        let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
+        let stored = self.offsets.reader().read(0, self.offsets.len() as usize)?;
+        let stored = stored.as_chunks::<OFFSET_LEN>().0.iter();
+        let is_wrong = |((page, begin), record): ((u64, &u64), &[u8; OFFSET_LEN])| {
+            (offset_record(page, *begin) != *record).then_some(page)
+        };
+        Ok((0..).zip(pages.iter()).zip(stored).find_map(is_wrong))
+    }
+
     /// Appends; durable only after [`PagedFile::sync`].
     pub(crate) fn append(&mut self, strings: &[impl AsRef<[u8]>]) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
@@ -170,6 +191,11 @@ impl PagedReader {
         }
         bytes.truncate(length);
         Ok(bytes)
+    }
+
+    /// How long a page is.
+    pub(crate) fn byte_len(&self, page: PageId, end: u64) -> u64 {
+        self.begin_of(page.index + 1, end).saturating_sub(self.begin_of(page.index, end))
     }
 
     /// String number `place` on `page`.

@@ -6,13 +6,15 @@ use crate::paged::PagedReader;
 use crate::tlog::HeadCheck;
 use crate::verify::{Inspection, Stored, verify};
 use bytes::Bytes;
-use merkle::{Hash, HashSource, LeafIndex, PageId, ResourcePath, TILE_WIDTH, TileId, TreeSize};
+use merkle::{Hash, HashSource, LeafIndex, PageId, ResourcePath, RootHash, TILE_WIDTH, TileId, TreeSize};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// How far the files are published.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
     pub(crate) size: TreeSize,
+    /// The root at that size, as it was signed.
+    pub(crate) root: RootHash,
     pub(crate) entries_end: u64,
     pub(crate) heads: u64,
     pub(crate) heads_end: u64,
@@ -22,8 +24,8 @@ pub(crate) struct Published {
 /// Reads what is committed. Cheap to clone, and never in the writer's way.
 #[derive(Clone, Debug)]
 pub struct TlogReader {
-    entries: PagedReader,
-    levels: LevelsReader,
+    pub(crate) entries: PagedReader,
+    pub(crate) levels: LevelsReader,
     heads: PagedReader,
     published: Arc<RwLock<Published>>,
 }
@@ -42,7 +44,7 @@ impl TlogReader {
         *self.published.write().unwrap_or_else(PoisonError::into_inner) = published;
     }
 
-    fn published(&self) -> Published {
+    pub(crate) fn published(&self) -> Published {
         self.published.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -61,10 +63,10 @@ impl TlogReader {
         self.published().latest
     }
 
-    /// One entry, or `None` where there is none.
+    /// One entry, or `None` where there is none. Its bytes are compared with its leaf hash.
     ///
     /// # Errors
-    /// [`StoreError`] when it cannot be read.
+    /// [`StoreError`] when it cannot be read; [`StoreError::Damaged`] when the two disagree.
     pub fn entry(&self, index: LeafIndex) -> Result<Option<Bytes>, StoreError> {
         let published = self.published();
         let Some(page) = PageId::at(index.0 / u64::from(TILE_WIDTH), published.size.0) else { return Ok(None) };
@@ -72,7 +74,7 @@ impl TlogReader {
         if place >= usize::from(page.width) {
             return Ok(None);
         }
-        self.entries.string(page, place, published.entries_end).map(|entry| Some(Bytes::from(entry)))
+        self.sound_entry(page, place, &published).map(|entry| Some(Bytes::from(entry)))
     }
 
     /// The leaf hash of one entry, or `None` where there is none.
@@ -93,10 +95,11 @@ impl TlogReader {
     }
 
     /// One tile, bundle or page of heads, as wide as the path says; `None` where so much is not committed. The
-    /// checkpoint that a log offers is the log's to say: for that path this is the newest signed head.
+    /// checkpoint that a log offers is the log's to say: for that path this is the newest signed head. Entries are
+    /// compared with their hashes, tiles with what is above them.
     ///
     /// # Errors
-    /// [`StoreError`] when it cannot be read.
+    /// [`StoreError`] when it cannot be read; [`StoreError::Damaged`] when it is not what was signed over.
     pub fn resource(&self, path: &ResourcePath) -> Result<Option<Bytes>, StoreError> {
         let published = self.published();
         let within =
@@ -106,14 +109,12 @@ impl TlogReader {
             ResourcePath::Tile(tile) => {
                 let held = TileId::at(tile.level, tile.index, published.size);
                 if held.is_some_and(|held| tile.width <= held.width) {
-                    self.levels.tile(*tile)?
+                    self.sound_tile(*tile, &published)?
                 } else {
                     return Ok(None);
                 }
             }
-            ResourcePath::Entries(page) if within(page, published.size.0) => {
-                self.entries.page(*page, published.entries_end)?
-            }
+            ResourcePath::Entries(page) if within(page, published.size.0) => self.sound_bundle(*page, &published)?,
             ResourcePath::Heads(page) if within(page, published.heads) => {
                 self.heads.page(*page, published.heads_end)?
             }
@@ -122,14 +123,30 @@ impl TlogReader {
         Ok(Some(Bytes::from(bytes)))
     }
 
+    /// How many bytes a resource of this width has; what a checkpoint has is not known before it is read.
+    pub(crate) fn byte_len(&self, path: &ResourcePath) -> u64 {
+        let published = self.published();
+        match path {
+            ResourcePath::Checkpoint => 0,
+            ResourcePath::Tile(tile) => tile.byte_len() as u64,
+            ResourcePath::Entries(page) => self.entries.byte_len(*page, published.entries_end),
+            ResourcePath::Heads(page) => self.heads.byte_len(*page, published.heads_end),
+        }
+    }
+
     /// Everything that is committed, derived again from the entries and compared.
     pub(crate) fn verify(
         &self,
         head_check: HeadCheck<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Inspection, StoreError> {
+        verify(&self.stored(), head_check, progress)
+    }
+
+    /// The files, as far as they are published now.
+    pub(crate) fn stored(&self) -> Stored<'_> {
         let published = self.published();
-        let stored = Stored {
+        Stored {
             entries: &self.entries,
             entries_end: published.entries_end,
             levels: &self.levels,
@@ -137,16 +154,12 @@ impl TlogReader {
             heads_end: published.heads_end,
             size: published.size,
             head_count: published.heads,
-        };
-        verify(&stored, head_check, progress)
+            root: published.root,
+        }
     }
 
     pub(crate) fn entries_path(&self) -> &std::path::Path {
         self.entries.path()
-    }
-
-    pub(crate) fn leaves_path(&self) -> &std::path::Path {
-        self.levels.path(0)
     }
 }
 

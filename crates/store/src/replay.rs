@@ -2,26 +2,79 @@
 //! last head, to derive them from nothing, and to check them.
 //!
 //! Signatures are checked again as well, on all cores: the entries are known to be those that the log signed, but
-//! that it was right to take them is then shown and not assumed. One core does some ten thousand a second.
+//! that it was right to take them is then shown and not assumed. One core does some ten thousand a second. Receipts are
+//! placed with their signatures taken for good, which tells the key in force at each; whether they are good under it is
+//! computed behind that ([`crate::walk`]).
 
 use crate::error::StoreError;
 use crate::reader::TlogReader;
-use merkle::{PageId, ResourcePath, TILE_WIDTH, TreeSize};
-use note::KeyTables;
-use receipt::{Admitted, Body, Checked, IssuerName, IssuerState, Receipt, Shown, check_signature, place};
+use crate::walk::{Item, Judge, Read, ReadPage, Unsigned, Work, walk};
+use merkle::{LeafIndex, TreeSize};
+use receipt::{Body, IssuerName, IssuerState, Receipt, SeqNo, Shown, place, presume_signature};
 use std::collections::HashMap;
-use std::num::NonZero;
-use std::thread;
 
-/// Entries a page.
-const PAGE: u64 = TILE_WIDTH as u64;
-/// Issuers whose keys are kept prepared while a log is replayed: 14 MiB of tables at most.
-const PREPARED_KEYS: usize = 256;
-/// Receipts for which another thread is worth its start: some milliseconds of signatures.
-const WORTH_A_THREAD: usize = 32;
+/// The states of issuers, and the rule that moves them on.
+#[derive(Debug, Default)]
+pub(crate) struct Placer {
+    pub(crate) issuers: HashMap<IssuerName, IssuerState>,
+}
 
-/// Takes the index of the first receipt of a page, or of what is left of it, and what was admitted of it.
-pub(crate) type TakePage<'a> = dyn FnMut(u64, &[Admitted]) -> Result<(), StoreError> + 'a;
+impl Placer {
+    /// Places the next receipt of its issuer, if it may stand there but for its signature, which is left to be computed.
+    /// An issuer met for the first time was registered with the key that its `open` names.
+    pub(crate) fn place(&mut self, index: LeafIndex, receipt: Receipt) -> Result<Unsigned, String> {
+        let state = match (self.issuers.get(receipt.issuer()), receipt.body()) {
+            (Some(state), _) => state,
+            (None, Body::Open(open)) => {
+                let key = open.vkey.shown().and_then(|vkey| vkey.parse().ok());
+                let state = IssuerState::registered(key.ok_or("its open names no key")?);
+                self.issuers.entry(receipt.issuer().clone()).or_insert(state)
+            }
+            (None, _) => return Err("its issuer was never opened".to_owned()),
+        };
+        let key = state.keys().in_force_at(receipt.seq()).clone();
+        let presumed = presume_signature(&receipt, state).map_err(|refusal| refusal.to_string())?;
+        // Whatever stands in the log already is below next_seq, and nothing below next_seq is admitted: no look-up.
+        let admitted = place(state, presumed, &|_| None, None).map_err(|refusal| refusal.to_string())?;
+        if let Some(held) = self.issuers.get_mut(receipt.issuer()) {
+            *held = admitted.state;
+        }
+        Ok(Unsigned { index, receipt, key })
+    }
+}
+
+/// Where receipts are, gathered by issuer: each issuer's from some seq on.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    by_issuer: HashMap<IssuerName, (SeqNo, Vec<u64>)>,
+    count: usize,
+}
+
+impl Places {
+    pub(crate) fn add(&mut self, issuer: &IssuerName, seq: SeqNo, index: LeafIndex) {
+        match self.by_issuer.get_mut(issuer) {
+            Some((_, places)) => places.push(index.0),
+            None => {
+                self.by_issuer.insert(issuer.clone(), (seq, vec![index.0]));
+            }
+        }
+        self.count += 1;
+    }
+
+    /// How many were added since they were taken.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// All of them; none are left.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (IssuerName, SeqNo, Vec<u64>)> {
+        self.count = 0;
+        std::mem::take(&mut self.by_issuer).into_iter().map(|(issuer, (first, places))| (issuer, first, places))
+    }
+}
+
+/// Takes places that follow those of the same issuers that it took before.
+pub(crate) type TakePlaces<'a> = dyn FnMut(&mut Places) -> Result<(), StoreError> + Send + 'a;
 
 /// Admits the entries from `from` on, which the states in `issuers` stand before, and leaves the states after the last
 /// one in `issuers`. `progress` hears how many entries of how many are done.
@@ -29,90 +82,58 @@ pub(crate) fn replay(
     log: &TlogReader,
     from: TreeSize,
     issuers: &mut HashMap<IssuerName, IssuerState>,
-    page: &mut TakePage<'_>,
+    take: &mut TakePlaces<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), StoreError> {
-    let size = log.size();
-    let tables = KeyTables::new(PREPARED_KEYS);
-    let mut next = from.0;
-    while let Some(id) = PageId::at(next / PAGE, size.0).filter(|_| next < size.0) {
-        let bytes = log.resource(&ResourcePath::Entries(id))?.unwrap_or_default();
-        let entries = merkle::decode_entries(&bytes).unwrap_or_default();
-        let new = entries.get((next % PAGE) as usize..).unwrap_or_default();
-        let mut admitted = Vec::with_capacity(new.len());
-        for (position, vetted) in (next..).zip(vet_all(new, issuers, &tables)) {
-            let one =
-                vetted.and_then(|vetted| settle(vetted, issuers, &tables)).map_err(|why| StoreError::Damaged {
-                    path: log.entries_path().to_owned(),
-                    what: "entry",
-                    position,
-                    why: format!("it would not be admitted where it stands: {why}"),
-                })?;
-            issuers.insert(one.receipt.issuer().clone(), one.state.clone());
-            admitted.push(one);
-        }
-        page(next, &admitted)?;
-        next = id.index * PAGE + u64::from(id.width);
-        progress(next, size.0);
-    }
+    let placer = Placer { issuers: std::mem::take(issuers) };
+    let mut judge = Replay { log, placer, places: Places::default(), take };
+    let stored = log.stored();
+    walk(&stored.source(Work { compare: false, read: Read::Whole }), from, &mut judge, progress)?;
+    *issuers = judge.placer.issuers;
     Ok(())
 }
 
-/// A receipt whose signature was tried, unless its issuer was not known yet.
-enum Vetted {
-    Checked(Box<Checked>),
-    First(Receipt),
+struct Replay<'a, 'b> {
+    log: &'a TlogReader,
+    placer: Placer,
+    places: Places,
+    take: &'a mut TakePlaces<'b>,
 }
 
-/// The expensive part, in any order.
-fn vet_all(
-    entries: &[&[u8]],
-    issuers: &HashMap<IssuerName, IssuerState>,
-    tables: &KeyTables,
-) -> Vec<Result<Vetted, String>> {
-    let vet = |entry: &&[u8]| {
-        let receipt = Receipt::parse(entry).map_err(|malformed| malformed.to_string())?;
-        match issuers.get(receipt.issuer()) {
-            Some(state) => check(&receipt, state, tables).map(|checked| Vetted::Checked(Box::new(checked))),
-            None => Ok(Vetted::First(receipt)),
+impl Judge for Replay<'_, '_> {
+    fn page(&mut self, page: ReadPage, unsigned: &mut Vec<Unsigned>) -> Result<(), StoreError> {
+        if let Some(cut) = page.cut {
+            return Err(cut);
         }
-    };
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let share = entries.len().div_ceil(cores).max(WORTH_A_THREAD);
-    thread::scope(|scope| {
-        let chunks: Vec<_> =
-            entries.chunks(share).map(|chunk| scope.spawn(move || chunk.iter().map(vet).collect::<Vec<_>>())).collect();
-        let done = chunks.into_iter().zip(entries.chunks(share));
-        // A worker that panicked has admitted nothing.
-        done.flat_map(|(chunk, given)| {
-            chunk.join().unwrap_or_else(|_| given.iter().map(|_| Err("its check was interrupted".to_owned())).collect())
-        })
-        .collect()
-    })
-}
-
-/// The cheap part, in order. An issuer met for the first time was registered with the key that its `open` names.
-fn settle(vetted: Vetted, issuers: &HashMap<IssuerName, IssuerState>, tables: &KeyTables) -> Result<Admitted, String> {
-    let receipt = match &vetted {
-        Vetted::Checked(checked) => checked.receipt(),
-        Vetted::First(receipt) => receipt,
-    };
-    let state = match (issuers.get(receipt.issuer()), receipt.body()) {
-        (Some(state), _) => state.clone(),
-        (None, Body::Open(open)) => {
-            let key = open.vkey.shown().and_then(|vkey| vkey.parse().ok());
-            IssuerState::registered(key.ok_or("its open names no key")?)
+        for (index, item) in (page.first..).map(LeafIndex).zip(page.items) {
+            // Nothing is only glanced at here.
+            let Item::Receipt(receipt) = item else { continue };
+            let receipt = receipt.map_err(|malformed| self.damaged(index, &malformed.to_string()))?;
+            let placed = self.placer.place(index, receipt).map_err(|why| self.damaged(index, &why))?;
+            self.places.add(placed.receipt.issuer(), placed.receipt.seq(), index);
+            unsigned.push(placed);
         }
-        (None, _) => return Err("its issuer was never opened".to_owned()),
-    };
-    let checked = match vetted {
-        Vetted::Checked(checked) => *checked,
-        Vetted::First(receipt) => check(&receipt, &state, tables)?,
-    };
-    // Whatever stands in the log already is below next_seq, and nothing below next_seq is admitted: no look-up.
-    place(&state, checked, &|_| None, None).map_err(|refusal| refusal.to_string())
+        (self.take)(&mut self.places)
+    }
+
+    fn bad_signature(&mut self, unsigned: &Unsigned) -> Result<(), StoreError> {
+        Err(self.damaged(unsigned.index, &bad_signature(unsigned)))
+    }
 }
 
-fn check(receipt: &Receipt, state: &IssuerState, tables: &KeyTables) -> Result<Checked, String> {
-    check_signature(receipt, state, tables).map_err(|refusal| refusal.to_string())
+impl Replay<'_, '_> {
+    fn damaged(&self, index: LeafIndex, why: &str) -> StoreError {
+        StoreError::Damaged {
+            path: self.log.entries_path().to_owned(),
+            what: "entry",
+            position: index.0,
+            why: format!("it would not be admitted where it stands: {why}"),
+        }
+    }
+}
+
+/// Says what is wrong with a receipt whose signature is bad.
+pub(crate) fn bad_signature(unsigned: &Unsigned) -> String {
+    let Unsigned { receipt, key, .. } = unsigned;
+    format!("bad-signature: it does not verify under the key in force at seq {}, {key}", receipt.seq())
 }

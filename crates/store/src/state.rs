@@ -62,6 +62,25 @@ impl State {
         &self.path
     }
 
+    /// What the database in `dir/state` knows, which is not touched: sled writes even to open one, so a copy of it is
+    /// opened in `beside`, which must not exist, and deleted. `None` where it says nothing.
+    pub(crate) fn look(dir: &Path, beside: &Path) -> Result<Option<Remembered>, String> {
+        let look = || -> Result<Option<Remembered>, String> {
+            copy(&dir.join("state"), beside).map_err(|error| error.to_string())?;
+            let config = sled::Config::default().path(beside).cache_capacity(CACHE_BYTES).flush_every_ms(None);
+            let tree = config.open().map_err(|error| error.to_string())?;
+            let state = State { path: beside.to_owned(), tree };
+            if !state.tree.contains_key(THROUGH).map_err(|error| error.to_string())? {
+                return Ok(None);
+            }
+            state.read().map(Some).ok_or_else(|| "it holds what was never written".to_owned())
+        };
+        let looked = catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("sled panicked".to_owned()));
+        // A copy that stays behind is in nobody's way.
+        let _ = fs::remove_dir_all(beside);
+        looked
+    }
+
     /// What was written last; `None` when that is nothing, or not whole.
     pub(crate) fn remembered(&self) -> Option<Remembered> {
         catch_unwind(AssertUnwindSafe(|| self.read())).ok().flatten()
@@ -104,6 +123,21 @@ impl State {
     pub(crate) fn clear(&self) -> Result<(), StoreError> {
         self.tree.clear().map_err(|error| StoreError::index(&self.path, error))
     }
+}
+
+/// Copies a directory of files and such directories. One that is not there is empty.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    let files = match fs::read_dir(from) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        files => files?,
+    };
+    for file in files {
+        let file = file?;
+        let to = to.join(file.file_name());
+        if file.file_type()?.is_dir() { copy(&file.path(), &to)? } else { fs::copy(file.path(), to).map(drop)? }
+    }
+    Ok(())
 }
 
 fn remove(path: &Path) -> Result<(), StoreError> {

@@ -34,7 +34,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Says what a stored checkpoint says, if it is one that this log signed; `None` for anything else.
-pub type HeadCheck<'a> = &'a dyn Fn(&[u8]) -> Option<(TreeSize, RootHash)>;
+pub type HeadCheck<'a> = &'a (dyn Fn(&[u8]) -> Option<(TreeSize, RootHash)> + Sync);
 
 /// Entries a page.
 const PAGE: u64 = TILE_WIDTH as u64;
@@ -147,6 +147,7 @@ impl Tlog {
         rebuild_hashes(&entries, &mut levels, known, size)?;
         let published = Published {
             size,
+            root,
             entries_end: entries.end_of(size.0)?,
             heads: last.count,
             heads_end: heads.end_of(last.count)?,
@@ -234,6 +235,7 @@ impl Tlog {
             let head = head.open();
             log.reader.publish(Published {
                 size,
+                root,
                 entries_end: log.entries.end(),
                 heads: log.heads.count(),
                 heads_end: log.heads.end(),
@@ -311,17 +313,17 @@ fn check_entries(entries: &PagedFile, levels: &Levels, from: TreeSize, to: TreeS
 }
 
 /// The last head that was recorded.
-struct LastHead {
-    count: u64,
-    latest: Option<Bytes>,
-    size: TreeSize,
-    root: RootHash,
+pub(crate) struct LastHead {
+    pub(crate) count: u64,
+    pub(crate) latest: Option<Bytes>,
+    pub(crate) size: TreeSize,
+    pub(crate) root: RootHash,
 }
 
 /// The last head in the file that this log signed. What a crash leaves behind it of a head that was being written is
 /// cut short, is empty, or ends in a zero byte, which no head holds. Anything else there is damage, and so are fewer
 /// heads than were counted; then the log must not start: it might sign a second history over one that it released.
-fn last_head(heads: &PagedFile, at_least: u64, head_check: HeadCheck<'_>) -> Result<LastHead, StoreError> {
+pub(crate) fn last_head(heads: &PagedFile, at_least: u64, head_check: HeadCheck<'_>) -> Result<LastHead, StoreError> {
     let tail = heads.torn_tail()?;
     if holds_a_head(tail.get(2..).unwrap_or_default(), head_check) {
         return Err(damaged(heads.path(), "head", heads.count(), "it is whole, and its length is not"));

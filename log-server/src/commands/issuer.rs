@@ -1,4 +1,4 @@
-//! `counterfoil-log issuer add|list|retire`: the operator's list, which a running log takes over at SIGHUP.
+//! `counterfoil-log issuer add|retire|list`: the operator's list, which a running log takes over at SIGHUP.
 
 use super::{PROGRAM, layout};
 use crate::arguments::Issuer;
@@ -14,6 +14,15 @@ use std::path::Path;
 struct Listed {
     name: String,
     vkey: String,
+    retired: bool,
+}
+
+#[derive(Serialize)]
+struct Retired {
+    name: String,
+    vkey: String,
+    /// False if it was retired before.
+    retired_now: bool,
 }
 
 #[derive(Serialize)]
@@ -23,22 +32,21 @@ struct Added {
     added: bool,
 }
 
-#[derive(Serialize)]
-struct Retired<'a> {
-    name: &'a str,
-    retired: bool,
-}
-
 pub(crate) fn issuer(call: &Issuer) -> ExitStatus {
     let done = match call {
         Issuer::Add { dir, vkey, json } => issuers_file::add(&dir.join(layout::ISSUERS), vkey, own_key(dir).as_ref())
             .map(|(key, added)| print_added(&key, added.is_made(), Output::new(*json))),
         Issuer::Retire { dir, name, json } => {
             issuers_file::retire(&dir.join(layout::ISSUERS), name, own_key(dir).as_ref())
-                .map(|change| print_retired(name, change.is_made(), Output::new(*json)))
+                .map(|(key, change)| print_retired(&key, change.is_made(), Output::new(*json)))
         }
-        Issuer::List { dir, json } => issuers_file::read(&dir.join(layout::ISSUERS), own_key(dir).as_ref())
-            .map(|keys| print_list(&keys, Output::new(*json))),
+        Issuer::List { dir, json } => {
+            let path = dir.join(layout::ISSUERS);
+            issuers_file::read(&path, own_key(dir).as_ref()).and_then(|listed| {
+                print_list(&listed, &issuers_file::read_retired(&path)?, Output::new(*json));
+                Ok(())
+            })
+        }
     };
     match done {
         Ok(()) => ExitStatus::Ok,
@@ -71,23 +79,29 @@ fn print_added(key: &VerifierKey, added: bool, output: Output) {
     });
 }
 
-fn print_retired(name: &str, retired: bool, output: Output) {
-    output.print(&Retired { name, retired }, |to| match retired {
+fn print_retired(key: &VerifierKey, retired_now: bool, output: Output) {
+    let result = Retired { name: key.name().to_string(), vkey: key.to_string(), retired_now };
+    output.print(&result, |to| match retired_now {
         true => writeln!(
             to,
-            "{name} may submit no more receipts once the log has read its list again (send it a SIGHUP, or start it); what it has in the log stays"
+            "{} may submit nothing more once the log has read its list again: send it a SIGHUP. What it has in the log stays.",
+            key.name()
         ),
-        false => writeln!(to, "{name} is not listed; nothing has changed"),
+        false => writeln!(to, "{} was retired already; nothing has changed", key.name()),
     });
 }
 
-fn print_list(keys: &[VerifierKey], output: Output) {
-    let listed: Vec<Listed> =
-        keys.iter().map(|key| Listed { name: key.name().to_string(), vkey: key.to_string() }).collect();
-    output.print(&listed, |to| {
+fn print_list(listed: &[VerifierKey], retired: &[VerifierKey], output: Output) {
+    let entry = |retired: bool| {
+        move |key: &VerifierKey| Listed { name: key.name().to_string(), vkey: key.to_string(), retired }
+    };
+    let all: Vec<Listed> = listed.iter().map(entry(false)).chain(retired.iter().map(entry(true))).collect();
+    output.print(&all, |to| {
         if listed.is_empty() {
-            return writeln!(to, "no issuer is listed; add one with `counterfoil-log issuer add --dir DIR VKEY`");
+            writeln!(to, "no issuer is listed; add one with `counterfoil-log issuer add --dir DIR VKEY`")?;
         }
-        listed.iter().try_for_each(|issuer| writeln!(to, "{}", issuer.vkey))
+        all.iter().try_for_each(|issuer| {
+            writeln!(to, "{}{}", issuer.vkey, if issuer.retired { "  (retired: may not submit)" } else { "" })
+        })
     });
 }

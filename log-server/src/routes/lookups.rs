@@ -4,6 +4,7 @@ use super::reading;
 use crate::answers;
 use crate::ledger::{Shelf, StoreFault};
 use crate::log::Log;
+use crate::publication::Head;
 use crate::registry::Known;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -12,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use client::wire;
 use http::{StatusCode, header};
 use merkle::LeafIndex;
+use note::TlogProof;
 use receipt::{IssuerName, Receipt, ReceiptId, SeqNo};
 use serde::Serialize;
 use service::{Problem, problem};
@@ -112,7 +114,15 @@ fn look_up(
     let Some(head) = log.publication.head_over(index.0) else { return Ok(None) };
     let Some(entry) = log.shelf.entry(index)? else { return Ok(None) };
     let receipt = Receipt::parse(&entry).map_err(|malformed| StoreFault(format!("entry {index}: {malformed}")))?;
-    answers::found(log.shelf.as_ref(), &receipt, index, &head).map(Some).map_err(|error| StoreFault(error.to_string()))
+    let found = answers::found(log.shelf.as_ref(), &receipt, index, &head).ok();
+    // The hashes were read from disk, where they may have lain for years.
+    found.filter(|found| leads_to(&head, &receipt, index, &found.proof)).map(Some).ok_or_else(|| log.shelf.doubt(index))
+}
+
+fn leads_to(head: &Head, receipt: &Receipt, index: LeafIndex, proof: &str) -> bool {
+    let (size, root) = (head.checkpoint().size, head.checkpoint().root);
+    TlogProof::parse(proof.as_bytes())
+        .is_ok_and(|proof| proof.inclusion.verify(&receipt.id().0, index, size, &root).is_ok())
 }
 
 /// What stands in a path, percent-decoded; an error where that is not UTF-8, and so names nothing here.

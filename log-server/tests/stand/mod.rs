@@ -225,6 +225,12 @@ impl Running {
         self.reload.send_modify(|count| *count += 1);
     }
 
+    /// Waits until it ends by itself.
+    pub async fn ended(self) -> Result<(), RunError> {
+        let Self { stop: _never, ended, .. } = self;
+        ended.await.unwrap()
+    }
+
     pub async fn stop(self) -> Result<(), RunError> {
         _ = self.stop.send(());
         self.ended.await.unwrap()

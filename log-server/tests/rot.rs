@@ -1,0 +1,139 @@
+//! Bits that rot while a log runs: whoever asks for them gets no wrong answer, and the log stops and says where.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod stand;
+
+use receipt::Receipt;
+use stand::{Gate, Place, Running};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// More than one full page.
+const COUNT: usize = 300;
+
+async fn filled(place: &Place, gate: &mut Gate) -> (Running, Vec<Receipt>) {
+    let log = place.run().await;
+    let receipts: Vec<Receipt> = (0..COUNT).map(|number| if number == 0 { gate.open() } else { gate.next() }).collect();
+    let bytes: Vec<&[u8]> = receipts.iter().map(Receipt::bytes).collect();
+    assert!(log.batch(&bytes).await.iter().all(|verdict| verdict["status"] == "ok"));
+    log.offered(COUNT as u64).await;
+    (log, receipts)
+}
+
+fn flip(path: &Path, byte: u64) {
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut one = [0];
+    file.read_exact_at(&mut one, byte).unwrap();
+    file.write_all_at(&[one[0] ^ 4], byte).unwrap();
+}
+
+/// The paths that lead to the damage, where in which file it is, and how the log names the place.
+async fn assert_stops(ask: &[String], damage: impl Fn(&Path, &[Receipt]) -> (PathBuf, u64), named: &str) {
+    for path in ask {
+        let mut gate = Gate::new("gate.example/a");
+        let place = Place::new(&[&gate]);
+        let (log, receipts) = filled(&place, &mut gate).await;
+        assert_eq!(log.get(path).await.status, 200, "{path}");
+        let (file, byte) = damage(&place.dir.path().join("store"), &receipts);
+        flip(&file, byte);
+        let answer = log.get(path).await;
+        assert_eq!((answer.status, answer.json()["code"].as_str()), (500, Some("store")), "{path}: {}", answer.text());
+        // Whoever comes while it stops is told so, or finds it gone; nothing more is taken.
+        let next = gate.next();
+        let late = stand::try_ask(log.address, "POST", "/v1/receipts", &[], next.bytes()).await;
+        assert!(late.is_err() || late.is_ok_and(|late| late.status == 503), "{path}: a receipt was taken");
+        let ended = tokio::time::timeout(Duration::from_secs(15), log.ended()).await.expect("it ends by itself");
+        let sentence = ended.unwrap_err().to_string();
+        assert!(sentence.contains(named) && sentence.contains("fsck"), "{path}: {sentence}");
+        assert!(sentence.contains(&file.display().to_string()), "{path}: {sentence}");
+    }
+}
+
+fn offset_of(receipts: &[Receipt], index: usize) -> u64 {
+    receipts[..index].iter().map(|receipt| receipt.bytes().len() as u64 + 2).sum()
+}
+
+fn by_seq(seq: usize) -> String {
+    format!("/v1/issuers/gate.example%2Fa/receipts/{seq}")
+}
+
+#[tokio::test]
+async fn a_rotten_entry_is_not_served_and_stops_the_log() {
+    let paths = ["/tile/entries/000".to_owned(), "/tile/entries/000.p/20".to_owned(), by_seq(9)];
+    let damage = |store: &Path, receipts: &[Receipt]| (store.join("entries"), offset_of(receipts, 9) + 150);
+    assert_stops(&paths, damage, "entry 9").await;
+}
+
+#[tokio::test]
+async fn a_rotten_leaf_hash_is_not_served_and_stops_the_log() {
+    let paths = ["/tile/0/000".to_owned(), "/tile/entries/000".to_owned(), by_seq(9), by_seq(8)];
+    assert_stops(&paths, |store, _| (store.join("hashes/0"), 9 * 32), "hash 9").await;
+}
+
+#[tokio::test]
+async fn a_rotten_hash_further_up_is_not_served_and_stops_the_log() {
+    let paths = ["/tile/0/000".to_owned(), "/tile/1/000.p/1".to_owned(), by_seq(280)];
+    assert_stops(&paths, |store, _| (store.join("hashes/1"), 7), "hash 0").await;
+}
+
+#[tokio::test]
+async fn a_rotten_place_in_an_index_stops_the_log() {
+    let array = |store: &Path, _: &[Receipt]| {
+        (fs::read_dir(store.join("issuers")).unwrap().next().unwrap().unwrap().path(), 8 * 9 + 7)
+    };
+    assert_stops(&[by_seq(9)], array, "place 9").await;
+}
+
+#[tokio::test]
+async fn a_submitter_of_what_is_held_meets_rot_as_well() {
+    let mut gate = Gate::new("gate.example/a");
+    let place = Place::new(&[&gate]);
+    let (log, receipts) = filled(&place, &mut gate).await;
+    flip(&place.dir.path().join("store/entries"), offset_of(&receipts, 9) + 150);
+    // The same receipt again: to tell a duplicate from a fork the log has to look at what it holds.
+    let answer = stand::try_ask(log.address, "POST", "/v1/receipts", &[], receipts[9].bytes()).await;
+    assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status >= 500));
+    let ended = tokio::time::timeout(Duration::from_secs(15), log.ended()).await.expect("it ends by itself");
+    assert!(ended.unwrap_err().to_string().contains("entry 9"));
+}
+
+#[tokio::test]
+async fn a_rotten_id_that_leads_elsewhere_stops_the_log() {
+    let mut gate = Gate::new("gate.example/a");
+    let place = Place::new(&[&gate]);
+    let (log, receipts) = filled(&place, &mut gate).await;
+    let by_id = format!("/v1/receipts/{}", receipts[9].id());
+    let ids = place.dir.path().join("store/ids.redb");
+    let id = receipts[9].id().0.0;
+    // It is indexed half a second behind the commit.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let found = loop {
+        let bytes = fs::read(&ids).unwrap();
+        let found: Vec<usize> =
+            bytes.windows(32).enumerate().filter(|(_, window)| *window == id).map(|(at, _)| at).collect();
+        if !found.is_empty() {
+            break found;
+        }
+        assert!(Instant::now() < deadline, "it is never indexed");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    log.stop().await.unwrap();
+    // Values lie behind all keys of their page, little-endian: the 9 of this key is the one whose neighbours are 8 and 10
+    // by some order; every 8 bytes that read 9 are made to say 13.
+    let mut bytes = fs::read(&ids).unwrap();
+    let page = found[0] / 4096 * 4096;
+    for at in page..(page + 32_768).min(bytes.len() - 8) {
+        if bytes[at..at + 8] == 9u64.to_le_bytes() {
+            bytes[at] = 13;
+        }
+    }
+    fs::write(&ids, bytes).unwrap();
+    let log = place.run().await;
+    let answer = log.get(&by_id).await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (500, Some("store")), "{}", answer.text());
+    let ended = tokio::time::timeout(Duration::from_secs(15), log.ended()).await.expect("it ends by itself");
+    let sentence = ended.unwrap_err().to_string();
+    assert!(sentence.contains("ids.redb") && sentence.contains("fsck"), "{sentence}");
+}
