@@ -1,8 +1,7 @@
 //! A file that only grows. Reading needs no lock: bytes that were appended never change.
 
+use crate::disk::{Disk, DiskFile, OpenFor};
 use crate::error::StoreError;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,16 +17,15 @@ pub(crate) struct AppendFile {
 #[derive(Clone, Debug)]
 pub(crate) struct FileReader {
     path: Arc<PathBuf>,
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
 }
 
 impl AppendFile {
     /// Opens the file, or makes it empty. The directory is the caller's to sync.
-    pub(crate) fn open(path: PathBuf) -> Result<AppendFile, StoreError> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(|error| StoreError::io(&path, error))?;
-        let length = file.metadata().map_err(|error| StoreError::io(&path, error))?.len();
-        Ok(AppendFile { reader: FileReader { path: Arc::new(path), file: Arc::new(file) }, length })
+    pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Result<AppendFile, StoreError> {
+        let reader = FileReader::open_for(disk, path, OpenFor::Writing)?;
+        let length = reader.file.len().map_err(|error| StoreError::io(&reader.path, error))?;
+        Ok(AppendFile { reader, length })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -67,9 +65,13 @@ impl AppendFile {
 
 impl FileReader {
     /// Opens a file that is there, to read only.
-    pub(crate) fn open(path: PathBuf) -> Result<FileReader, StoreError> {
-        let file = File::open(&path).map_err(|error| StoreError::io(&path, error))?;
-        Ok(FileReader { path: Arc::new(path), file: Arc::new(file) })
+    pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Result<FileReader, StoreError> {
+        FileReader::open_for(disk, path, OpenFor::Reading)
+    }
+
+    fn open_for(disk: &dyn Disk, path: PathBuf, how: OpenFor) -> Result<FileReader, StoreError> {
+        let file = disk.open(&path, how).map_err(|error| StoreError::io(&path, error))?;
+        Ok(FileReader { path: Arc::new(path), file })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -91,7 +93,7 @@ impl FileReader {
 
 /// Reads on from an offset of its own.
 struct FileStream {
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
     offset: u64,
 }
 
@@ -108,21 +110,19 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_GLANCE: Duration = Duration::from_millis(20);
 
 /// Locks the file at `path` for this process, and until it is closed.
-pub(crate) fn lock(file: &File, path: &Path, what: &Path) -> Result<(), StoreError> {
+pub(crate) fn lock(file: &dyn DiskFile, path: &Path, what: &Path) -> Result<(), StoreError> {
     let started = Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(StoreError::io(path, error)),
-            Err(TryLockError::WouldBlock) if started.elapsed() > LOCK_PATIENCE => {
-                return Err(StoreError::InUse(what.to_owned()));
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_GLANCE),
+            Ok(true) => return Ok(()),
+            Err(error) => return Err(StoreError::io(path, error)),
+            Ok(false) if started.elapsed() > LOCK_PATIENCE => return Err(StoreError::InUse(what.to_owned())),
+            Ok(false) => std::thread::sleep(LOCK_GLANCE),
         }
     }
 }
 
 /// Makes the names in a directory durable: after files in it were made or renamed.
-pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
-    File::open(path).and_then(|dir| dir.sync_all()).map_err(|error| StoreError::io(path, error))
+pub(crate) fn sync_directory(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+    disk.sync_directory(path).map_err(|error| StoreError::io(path, error))
 }

@@ -8,6 +8,7 @@
 //! that is there already is not written again.
 
 use crate::append_file::AppendFile;
+use crate::disk::{Disk, RealDisk};
 use crate::error::StoreError;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
@@ -45,19 +46,19 @@ impl EvidenceFile {
     /// # Errors
     /// [`StoreError`] when it cannot be read or cut. What the lines say is the caller's to check.
     pub fn open(dir: &Path) -> Result<EvidenceFile, StoreError> {
-        EvidenceFile::open_with(dir, &|_| true)
+        EvidenceFile::open_with(&RealDisk, dir, &|_| true)
     }
 
-    /// As [`EvidenceFile::open`]; a line that is not JSON is damage.
+    /// As [`EvidenceFile::open`] on a disk of the caller's; a line that is not JSON is damage.
     ///
     /// # Errors
     /// [`StoreError`] when the file cannot be read or cut, or a whole line is not JSON.
-    pub fn open_json(dir: &Path) -> Result<EvidenceFile, StoreError> {
-        EvidenceFile::open_with(dir, &is_json)
+    pub fn open_json_on(disk: &dyn Disk, dir: &Path) -> Result<EvidenceFile, StoreError> {
+        EvidenceFile::open_with(disk, dir, &is_json)
     }
 
-    fn open_with(dir: &Path, is_document: &dyn Fn(&[u8]) -> bool) -> Result<EvidenceFile, StoreError> {
-        let mut file = AppendFile::open(dir.join("evidence.ndjson"))?;
+    fn open_with(disk: &dyn Disk, dir: &Path, is_document: &dyn Fn(&[u8]) -> bool) -> Result<EvidenceFile, StoreError> {
+        let mut file = AppendFile::open(disk, dir.join("evidence.ndjson"))?;
         let mut bounds = vec![0];
         let mut known = HashSet::new();
         let mut line = Vec::new();

@@ -10,11 +10,11 @@
 //! heads by a crash. It is not synced: a power cut may leave an older count, which is believed as a minimum. A count
 //! that is missing or has a bad checksum says nothing.
 
+use crate::disk::{Disk, DiskFile, OpenFor};
 use crate::error::StoreError;
 use sha2::{Digest, Sha256};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const RECORD_LEN: usize = 16;
 
@@ -22,15 +22,14 @@ const RECORD_LEN: usize = 16;
 #[derive(Debug)]
 pub(crate) struct HeadCount {
     path: PathBuf,
-    file: File,
+    file: Arc<dyn DiskFile>,
 }
 
 impl HeadCount {
     /// Opens the file, or makes it, and reads how many heads there were at least.
-    pub(crate) fn open(dir: &Path) -> Result<(HeadCount, u64), StoreError> {
+    pub(crate) fn open(disk: &dyn Disk, dir: &Path) -> Result<(HeadCount, u64), StoreError> {
         let path = dir.join("heads.count");
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(|error| StoreError::io(&path, error))?;
+        let file = disk.open(&path, OpenFor::Writing).map_err(|error| StoreError::io(&path, error))?;
         let mut bytes = [0; RECORD_LEN];
         let read = file.read_at(&mut bytes, 0).map_err(|error| StoreError::io(&path, error))?;
         let count = bytes.first_chunk::<8>().map_or(0, |count| u64::from_be_bytes(*count));

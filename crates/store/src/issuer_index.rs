@@ -8,29 +8,31 @@
 //! replays the rest; a lookup believes an index only after it has read the entry there. A file is open only while it
 //! is used: there may be more issuers than a process may have files.
 
-use crate::append_file::{AppendFile, FileReader};
+use crate::append_file::{AppendFile, FileReader, sync_directory};
+use crate::disk::{Disk, Found};
 use crate::error::StoreError;
 use merkle::LeafIndex;
 use receipt::{IssuerName, SeqNo};
 use sha2::{Digest, Sha256};
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const INDEX_LEN: u64 = 8;
 
 /// All the arrays; cheap to clone. One thread writes.
 #[derive(Clone, Debug)]
 pub(crate) struct IssuerIndex {
+    disk: Arc<dyn Disk>,
     dir: PathBuf,
 }
 
 impl IssuerIndex {
-    pub(crate) fn open(dir: &Path) -> Result<IssuerIndex, StoreError> {
+    pub(crate) fn open(disk: &Arc<dyn Disk>, dir: &Path) -> Result<IssuerIndex, StoreError> {
         let dir = dir.join("issuers");
-        fs::create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
-        Ok(IssuerIndex { dir })
+        disk.create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
+        Ok(IssuerIndex { disk: Arc::clone(disk), dir })
     }
 
     /// Cuts every array to the number of receipts that its issuer is known to have, and deletes all others. Answers
@@ -46,11 +48,9 @@ impl IssuerIndex {
             }
             kept.insert(self.path(issuer));
         }
-        let failed = |error| StoreError::io(&self.dir, error);
-        for file in fs::read_dir(&self.dir).map_err(failed)? {
-            let path = file.map_err(failed)?.path();
+        for path in self.disk.list(&self.dir).map_err(|error| StoreError::io(&self.dir, error))? {
             if !kept.contains(&path) {
-                fs::remove_file(&path).map_err(|error| StoreError::io(&path, error))?;
+                self.disk.remove_file(&path).map_err(|error| StoreError::io(&path, error))?;
             }
         }
         Ok(true)
@@ -59,10 +59,9 @@ impl IssuerIndex {
     /// How long the issuer's array is, in bytes.
     fn length(&self, issuer: &IssuerName) -> Result<u64, StoreError> {
         let path = self.path(issuer);
-        match fs::metadata(&path) {
-            Ok(file) => Ok(file.len()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(StoreError::io(&path, error)),
+        match self.disk.find(&path).map_err(|error| StoreError::io(&path, error))? {
+            Some(Found::File(length)) => Ok(length),
+            _ => Ok(0),
         }
     }
 
@@ -85,7 +84,7 @@ impl IssuerIndex {
 
     /// Makes the names of the arrays durable.
     pub(crate) fn sync_names(&self) -> Result<(), StoreError> {
-        crate::append_file::sync_directory(&self.dir)
+        sync_directory(&*self.disk, &self.dir)
     }
 
     /// Where the receipt of `issuer` at `seq` is said to be; the caller knows that there is one.
@@ -94,12 +93,12 @@ impl IssuerIndex {
         if self.length(issuer)? < offset.saturating_add(INDEX_LEN) {
             return Ok(None);
         }
-        let bytes = FileReader::open(self.path(issuer))?.read(offset, INDEX_LEN as usize)?;
+        let bytes = FileReader::open(&*self.disk, self.path(issuer))?.read(offset, INDEX_LEN as usize)?;
         Ok(bytes.first_chunk::<8>().map(|index| LeafIndex(u64::from_be_bytes(*index))))
     }
 
     fn file(&self, issuer: &IssuerName) -> Result<AppendFile, StoreError> {
-        AppendFile::open(self.path(issuer))
+        AppendFile::open(&*self.disk, self.path(issuer))
     }
 
     fn path(&self, issuer: &IssuerName) -> PathBuf {

@@ -8,9 +8,9 @@
 //! All of it is derived from the entries; what is missing at the end is derived again at recovery.
 
 use crate::append_file::{AppendFile, FileReader, sync_directory};
+use crate::disk::Disk;
 use crate::error::StoreError;
 use merkle::{HASH_LEN, Hash, HashSource, TILE_WIDTH, TileId, TileSet, TreeSize, tile_root};
-use std::fs;
 use std::path::Path;
 
 /// Tile levels that a tree of fewer than 2^64 leaves can have: 256^8 = 2^64.
@@ -33,11 +33,12 @@ pub(crate) struct LevelsReader {
 
 impl Levels {
     /// Opens the files in `dir/hashes`, making them where they are not.
-    pub(crate) fn open(dir: &Path) -> Result<Levels, StoreError> {
+    pub(crate) fn open(disk: &dyn Disk, dir: &Path) -> Result<Levels, StoreError> {
         let dir = dir.join("hashes");
-        fs::create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
-        let files = (0..LEVELS).map(|level| AppendFile::open(dir.join(level.to_string()))).collect::<Result<_, _>>()?;
-        sync_directory(&dir)?;
+        disk.create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
+        let open = |level: usize| AppendFile::open(disk, dir.join(level.to_string()));
+        let files = (0..LEVELS).map(open).collect::<Result<_, _>>()?;
+        sync_directory(disk, &dir)?;
         Ok(Levels { files, edges: vec![Vec::new(); LEVELS] })
     }
 

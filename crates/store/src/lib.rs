@@ -7,6 +7,7 @@
 //! * [`LogStore`], [`LogReader`]: the same for receipts, with look-up by issuer and seq and by receipt id
 //! * [`Inspection`], [`LogInspection`]: what reading all of it again found
 //! * [`commit`]: the order of a commit, as a machine
+//! * [`disk`]: what is asked of a disk, so that tests can put another one underneath
 //! * [`HeadSlots`]: the head that a witness holds for one log
 //! * [`EvidenceFile`]: evidence documents, for log and witness
 //! * [`Sealed`]: a signature that nobody sees before it is durable
@@ -15,6 +16,7 @@
 
 mod append_file;
 pub mod commit;
+pub mod disk;
 mod error;
 mod evidence;
 mod head_count;

@@ -13,6 +13,7 @@
 
 use crate::append_file::sync_directory;
 use crate::commit::{Commit, Event, Step};
+use crate::disk::{Disk, RealDisk};
 use crate::error::StoreError;
 use crate::evidence::EvidenceFile;
 use crate::ids::IdIndex;
@@ -30,7 +31,7 @@ use note::{CheckpointError, SignedCheckpoint, Verified, VerifierKey};
 use receipt::{Admitted, IssuerName, IssuerState, SeqNo};
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -73,6 +74,8 @@ pub struct LogInspection {
 /// The writing end. Dropping it frees the directory for another process.
 #[derive(Debug)]
 pub struct LogStore {
+    disk: Arc<dyn Disk>,
+    databases: PathBuf,
     log: Tlog,
     key: VerifierKey,
     commit: Commit,
@@ -92,7 +95,15 @@ impl LogStore {
     /// # Errors
     /// [`StoreError::Exists`]; [`StoreError::Io`].
     pub fn create(dir: &Path) -> Result<(), StoreError> {
-        Tlog::create_with(dir, |dir| EvidenceFile::open(dir).map(drop)).map(drop)
+        LogStore::create_on(&RealDisk, dir)
+    }
+
+    /// As [`LogStore::create`], on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`LogStore::create`].
+    pub fn create_on(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
+        Tlog::create_with(disk, dir, |dir| EvidenceFile::open_json_on(disk, dir).map(drop)).map(drop)
     }
 
     /// Opens the store in `dir` and recovers (see [`Tlog::open`]); heads must be signed by `log`. `progress` hears how
@@ -105,11 +116,26 @@ impl LogStore {
         log: &VerifierKey,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(LogStore, LogRecovery), StoreError> {
+        LogStore::open_on(&RealDisk::shared(), dir, dir, log, progress)
+    }
+
+    /// As [`LogStore::open`], on a disk of the caller's. The two databases, which bring files of their own and hold
+    /// nothing that cannot be derived again, lie in `databases`, a directory of this machine.
+    ///
+    /// # Errors
+    /// As [`LogStore::open`].
+    pub fn open_on(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        databases: &Path,
+        log: &VerifierKey,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(LogStore, LogRecovery), StoreError> {
         let key = log.clone();
-        let (log, recovery) = Tlog::open(dir, &|head| signed_by(&key, head))?;
-        let evidence = EvidenceFile::open_json(dir)?;
-        let state = State::open(dir)?;
-        let index = IssuerIndex::open(dir)?;
+        let (log, recovery) = Tlog::open_on(&**disk, dir, &|head| signed_by(&key, head))?;
+        let evidence = EvidenceFile::open_json_on(&**disk, dir)?;
+        let state = State::open(databases)?;
+        let index = IssuerIndex::open(disk, dir)?;
         let (size, (mut issuers, from)) = (log.reader().size(), recall(&state, &index, &log.reader())?);
         let mut unsaved = HashMap::new();
         let mut append = |first: u64, admitted: &[Admitted]| {
@@ -117,8 +143,8 @@ impl LogStore {
             append_to_index(&index, first, admitted)
         };
         replay(&log.reader(), from, &mut issuers, &mut append, progress)?;
-        let ids = IdIndex::open(dir, log.reader())?;
-        sync_directory(dir)?;
+        let ids = IdIndex::open(databases, log.reader())?;
+        sync_directory(&**disk, dir)?;
         let reader = LogReader {
             log: log.reader(),
             index: index.clone(),
@@ -131,7 +157,9 @@ impl LogStore {
         let saver = Saver::start(state, index.clone())?;
         let saved = (from, Instant::now());
         let commit = Commit::new();
-        let mut store = LogStore { log, key, commit, index, saver, ids, evidence, reader, unsaved, saved };
+        let (disk, databases) = (Arc::clone(disk), databases.to_owned());
+        let mut store =
+            LogStore { disk, databases, log, key, commit, index, saver, ids, evidence, reader, unsaved, saved };
         store.save_if_due();
         Ok((store, recovery))
     }
@@ -242,12 +270,12 @@ impl LogStore {
         self.saver.finish(None);
         self.ids.finish();
         // The lock goes with `self`, so it is held until the end.
-        for name in ["state", "issuers"] {
-            remove_dir(&dir.join(name))?;
-        }
-        let ids = dir.join("ids.redb");
+        let (issuers, state, ids) =
+            (dir.join("issuers"), self.databases.join("state"), self.databases.join("ids.redb"));
+        self.disk.remove_dir_all(&issuers).map_err(|error| StoreError::io(&issuers, error))?;
+        fs::remove_dir_all(&state).map_err(|error| StoreError::io(&state, error))?;
         fs::remove_file(&ids).map_err(|error| StoreError::io(&ids, error))?;
-        sync_directory(&dir)
+        sync_directory(&*self.disk, &dir)
     }
 
     /// Brings the indexes up to the head that was just recorded.
@@ -346,8 +374,4 @@ fn recall(
 fn signed_by(log: &VerifierKey, head: &[u8]) -> Option<(TreeSize, RootHash)> {
     let head = SignedCheckpoint::parse(head).and_then(|head| head.verify(log)).ok()?;
     Some((head.checkpoint().size, head.checkpoint().root))
-}
-
-fn remove_dir(path: &Path) -> Result<(), StoreError> {
-    fs::remove_dir_all(path).map_err(|error| StoreError::io(path, error))
 }

@@ -14,6 +14,7 @@
 //! count ([`PagedFile::settle`]); only then is the rest cut off.
 
 use crate::append_file::{AppendFile, FileReader};
+use crate::disk::Disk;
 use crate::error::StoreError;
 use merkle::{PageId, TILE_WIDTH, encode_entry};
 use sha2::{Digest, Sha256};
@@ -46,9 +47,9 @@ pub(crate) struct PagedReader {
 
 impl PagedFile {
     /// Opens the file, or makes it empty, and counts its whole strings.
-    pub(crate) fn open(dir: &Path, name: &str) -> Result<PagedFile, StoreError> {
-        let data = AppendFile::open(dir.join(name))?;
-        let offsets = AppendFile::open(dir.join(format!("{name}.offsets")))?;
+    pub(crate) fn open(disk: &dyn Disk, dir: &Path, name: &str) -> Result<PagedFile, StoreError> {
+        let data = AppendFile::open(disk, dir.join(name))?;
+        let offsets = AppendFile::open(disk, dir.join(format!("{name}.offsets")))?;
         let mut pages = known_pages(&data, &offsets)?;
         if !last_full_page_is_whole(&data, &pages)? {
             pages.clear();

@@ -20,6 +20,7 @@
 //! Any error in 1 to 4 poisons the log: what is durable is unknown until it is opened again.
 
 use crate::append_file::{self, sync_directory};
+use crate::disk::{Disk, DiskFile, Found, OpenFor, RealDisk};
 use crate::error::StoreError;
 use crate::head_count::HeadCount;
 use crate::levels::{Levels, StoredTree};
@@ -30,8 +31,8 @@ use crate::verify::Inspection;
 use bytes::Bytes;
 use merkle::{EMPTY_ROOT, Frontier, Hash, PageId, RootHash, TILE_WIDTH, TreeSize, leaf_hash, root_of};
 use note::{SignedCheckpoint, Verified};
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Says what a stored checkpoint says, if it is one that this log signed; `None` for anything else.
 pub type HeadCheck<'a> = &'a dyn Fn(&[u8]) -> Option<(TreeSize, RootHash)>;
@@ -74,7 +75,7 @@ pub struct Tlog {
     reader: TlogReader,
     poisoned: bool,
     dir: PathBuf,
-    _lock: File,
+    _lock: Arc<dyn DiskFile>,
 }
 
 impl Tlog {
@@ -84,35 +85,44 @@ impl Tlog {
     /// # Errors
     /// [`StoreError::Exists`] when there is something; [`StoreError::Io`].
     pub fn create(dir: &Path) -> Result<Tlog, StoreError> {
-        Tlog::create_with(dir, |_| Ok(()))
+        Tlog::create_on(&RealDisk, dir)
+    }
+
+    /// As [`Tlog::create`], on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`Tlog::create`].
+    pub fn create_on(disk: &dyn Disk, dir: &Path) -> Result<Tlog, StoreError> {
+        Tlog::create_with(disk, dir, |_| Ok(()))
     }
 
     /// As [`Tlog::create`]; `more` adds to the directory before it gets its name.
     pub(crate) fn create_with(
+        disk: &dyn Disk,
         dir: &Path,
         more: impl FnOnce(&Path) -> Result<(), StoreError>,
     ) -> Result<Tlog, StoreError> {
-        if fs::symlink_metadata(dir).is_ok() {
+        if disk.find(dir).map_err(|error| StoreError::io(dir, error))?.is_some() {
             return Err(StoreError::Exists(dir.to_owned()));
         }
         let mut name = dir.file_name().unwrap_or_default().to_owned();
         name.push(".being-made");
         let unfinished = dir.with_file_name(name);
         // What a killed attempt left is nobody's: nothing was ever logged in it.
-        match fs::remove_dir_all(&unfinished) {
+        match disk.remove_dir_all(&unfinished) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(StoreError::io(&unfinished, error));
             }
             _ => {}
         }
-        fs::create_dir_all(&unfinished).map_err(|error| StoreError::io(&unfinished, error))?;
-        drop((PagedFile::open(&unfinished, "entries")?, PagedFile::open(&unfinished, "heads")?));
-        drop((Levels::open(&unfinished)?, HeadCount::open(&unfinished)?));
+        disk.create_dir_all(&unfinished).map_err(|error| StoreError::io(&unfinished, error))?;
+        drop((PagedFile::open(disk, &unfinished, "entries")?, PagedFile::open(disk, &unfinished, "heads")?));
+        drop((Levels::open(disk, &unfinished)?, HeadCount::open(disk, &unfinished)?));
         more(&unfinished)?;
-        sync_directory(&unfinished)?;
-        fs::rename(&unfinished, dir).map_err(|error| StoreError::io(dir, error))?;
-        sync_directory(&parent_of(dir))?;
-        Tlog::open(dir, &|_| None).map(|(log, _)| log)
+        sync_directory(disk, &unfinished)?;
+        disk.rename(&unfinished, dir).map_err(|error| StoreError::io(dir, error))?;
+        sync_directory(disk, &parent_of(dir))?;
+        Tlog::open_on(disk, dir, &|_| None).map(|(log, _)| log)
     }
 
     /// Opens the log in `dir` and recovers: finds the last head that was signed, cuts off what it does not cover,
@@ -122,27 +132,41 @@ impl Tlog {
     /// # Errors
     /// [`StoreError`]; [`StoreError::InUse`] while another process has it.
     pub fn open(dir: &Path, head_check: HeadCheck<'_>) -> Result<(Tlog, Recovery), StoreError> {
-        let is_there = |name: &str| dir.join(name).is_file();
-        if !is_there("entries") && !is_there("heads") {
+        Tlog::open_on(&RealDisk, dir, head_check)
+    }
+
+    /// As [`Tlog::open`], on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`Tlog::open`].
+    pub fn open_on(disk: &dyn Disk, dir: &Path, head_check: HeadCheck<'_>) -> Result<(Tlog, Recovery), StoreError> {
+        let truth = ["entries", "heads"];
+        let mut is_there = [false; 2];
+        for (name, is_there) in truth.iter().zip(&mut is_there) {
+            let path = dir.join(name);
+            let found = disk.find(&path).map_err(|error| StoreError::io(&path, error))?;
+            *is_there = matches!(found, Some(Found::File(_)));
+        }
+        if is_there == [false; 2] {
             return Err(StoreError::Missing(dir.to_owned()));
         }
-        let lock = lock(dir)?;
-        for name in ["entries", "heads"] {
-            if !is_there(name) {
+        let lock = lock(disk, dir)?;
+        for (name, is_there) in truth.iter().zip(is_there) {
+            if !is_there {
                 return Err(damaged(&dir.join(name), "byte", 0, "the file is gone"));
             }
         }
         // Nothing but derived files is changed before everything has been looked at.
-        let mut heads = PagedFile::open(dir, "heads")?;
-        let (head_count, at_least) = HeadCount::open(dir)?;
+        let mut heads = PagedFile::open(disk, dir, "heads")?;
+        let (head_count, at_least) = HeadCount::open(disk, dir)?;
         let last = last_head(&heads, at_least, head_check)?;
         let (size, root) = (last.size, last.root);
-        let mut entries = PagedFile::open(dir, "entries")?;
+        let mut entries = PagedFile::open(disk, dir, "entries")?;
         if entries.count() < size.0 {
             let why = format!("the last signed head covers {size} entries and only {} are there", entries.count());
             return Err(damaged(entries.path(), "entry", entries.count(), &why));
         }
-        let mut levels = Levels::open(dir)?;
+        let mut levels = Levels::open(disk, dir)?;
         let known = levels.fit(size)?;
         rebuild_hashes(&entries, &mut levels, known, size)?;
         let published = Published {
@@ -400,11 +424,10 @@ fn damaged(path: &Path, what: &'static str, position: u64, why: &str) -> StoreEr
     StoreError::Damaged { path: path.to_owned(), what, position, why: why.to_owned() }
 }
 
-fn lock(dir: &Path) -> Result<File, StoreError> {
+fn lock(disk: &dyn Disk, dir: &Path) -> Result<Arc<dyn DiskFile>, StoreError> {
     let path = dir.join("lock");
-    let file = File::options().write(true).create(true).truncate(false).open(&path);
-    let file = file.map_err(|error| StoreError::io(&path, error))?;
-    append_file::lock(&file, &path, dir)?;
+    let file = disk.open(&path, OpenFor::Writing).map_err(|error| StoreError::io(&path, error))?;
+    append_file::lock(&*file, &path, dir)?;
     Ok(file)
 }
 
