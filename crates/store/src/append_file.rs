@@ -2,6 +2,7 @@
 
 use crate::disk::{Disk, DiskFile, OpenFor};
 use crate::error::StoreError;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,14 +53,22 @@ impl AppendFile {
         self.reader.file.sync_data().map_err(|error| StoreError::io(self.path(), error))
     }
 
-    /// Drops what lies behind `length`: an unsigned or torn tail, at recovery only.
-    pub(crate) fn truncate(&mut self, length: u64) -> Result<(), StoreError> {
-        if length < self.length {
-            self.reader.file.set_len(length).map_err(|error| StoreError::io(self.path(), error))?;
-            self.length = length;
-            self.sync()?;
-        }
-        Ok(())
+    /// Drops what lies behind `length`, an unsigned or torn tail, and makes the rest durable, at recovery only: what a
+    /// process finds may be there in memory alone, because the one before was killed between a write and its sync.
+    pub(crate) fn settle(&mut self, length: u64) -> Result<(), StoreError> {
+        self.settle_again(length, length)
+    }
+
+    /// As [`AppendFile::settle`]; what lies behind `begin` is written again first. A sync that failed may leave it
+    /// in memory as if it were written, and then no later sync writes it.
+    pub(crate) fn settle_again(&mut self, length: u64, begin: u64) -> Result<(), StoreError> {
+        let last = self.reader.read(begin, (length - begin) as usize)?;
+        let file = &self.reader.file;
+        file.set_len(length)
+            .and_then(|()| if last.is_empty() { Ok(()) } else { file.write_all_at(&last, begin) })
+            .map_err(|error| StoreError::io(self.path(), error))?;
+        self.length = length;
+        self.sync()
     }
 }
 
@@ -120,6 +129,21 @@ pub(crate) fn lock(file: &dyn DiskFile, path: &Path, what: &Path) -> Result<(), 
             Ok(false) => std::thread::sleep(LOCK_GLANCE),
         }
     }
+}
+
+/// Makes the names on the way to `path` durable, up to the root: whoever made a directory may have been killed before
+/// it synced the one above. A directory that this process may not read, or that cannot be synced at all, was not
+/// written to by it.
+pub(crate) fn sync_way_to(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+    for above in path.ancestors().skip(1) {
+        let above = if above == Path::new("") { Path::new(".") } else { above };
+        match disk.sync_directory(above) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => break,
+            Err(error) => return Err(StoreError::io(above, error)),
+        }
+    }
+    Ok(())
 }
 
 /// Makes the names in a directory durable: after files in it were made or renamed.

@@ -10,6 +10,7 @@
 use crate::append_file::AppendFile;
 use crate::disk::{Disk, RealDisk};
 use crate::error::StoreError;
+use crate::torn::lacks_a_sector;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
@@ -40,8 +41,8 @@ pub struct EvidenceReader {
 }
 
 impl EvidenceFile {
-    /// Opens the file in `dir`, or makes it; a line that was being written when a crash came is cut off. The directory
-    /// is the caller's to sync when the file is new.
+    /// Opens the file in `dir`, or makes it; a line that was being written when a crash came is cut off. What is found
+    /// is durable, but for the name: the directory is the caller's to sync.
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be read or cut. What the lines say is the caller's to check.
@@ -69,16 +70,21 @@ impl EvidenceFile {
             read.map_err(|error| StoreError::io(file.path(), error))?;
             let Some(document) = line.strip_suffix(b"\n") else { break };
             let place = known.len() as u64;
+            let begin = *bounds.last().unwrap_or(&0);
+            if begin + line.len() as u64 == file.len() && lacks_a_sector(&line, begin) {
+                break;
+            }
             if !is_document(document) {
                 return Err(damaged(file.path(), place, "it is not JSON"));
             }
             known.insert(Sha256::digest(document).into());
-            bounds.push(bounds.last().unwrap_or(&0) + line.len() as u64);
+            bounds.push(begin + line.len() as u64);
         }
         if line.len() > MAX_DOCUMENT {
             return Err(damaged(file.path(), known.len() as u64, "it is longer than any document"));
         }
-        file.truncate(*bounds.last().unwrap_or(&0))?;
+        let last = bounds.len().checked_sub(2).map_or(0, |last| bounds[last]);
+        file.settle_again(*bounds.last().unwrap_or(&0), last)?;
         let reader = EvidenceReader { file: file.reader().clone(), bounds: Arc::new(RwLock::new(bounds)) };
         Ok(EvidenceFile { file, known, reader, poisoned: false })
     }

@@ -44,7 +44,7 @@ impl IssuerIndex {
             match self.length(issuer)?.cmp(&expected) {
                 Ordering::Less => return Ok(false),
                 Ordering::Equal => {}
-                Ordering::Greater => self.file(issuer)?.truncate(expected)?,
+                Ordering::Greater => self.file(issuer)?.settle(expected)?,
             }
             kept.insert(self.path(issuer));
         }

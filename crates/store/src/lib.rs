@@ -16,10 +16,10 @@
 
 mod append_file;
 pub mod commit;
+mod count_file;
 pub mod disk;
 mod error;
 mod evidence;
-mod head_count;
 mod ids;
 mod issuer_index;
 mod levels;
@@ -33,6 +33,7 @@ mod sealed;
 mod slots;
 mod state;
 mod tlog;
+mod torn;
 mod verify;
 
 pub use error::StoreError;

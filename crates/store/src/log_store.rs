@@ -197,7 +197,7 @@ impl LogStore {
         loop {
             let done = match step {
                 Step::Append => self.log.write(&entries),
-                Step::Sync => self.log.sync(before),
+                Step::Sync => self.log.sync(),
                 Step::ReadBack => self.log.read_back(before),
                 Step::Sign => {
                     let tree = self.log.appended();
@@ -226,9 +226,17 @@ impl LogStore {
     /// Keeps an evidence document, durably. Answers whether it is new.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError::NotADocument`], and nothing has changed; any other, and the store takes nothing more, receipts
+    /// included, before it is opened again.
     pub fn append_evidence(&mut self, document: &str) -> Result<bool, StoreError> {
-        self.evidence.append(document)
+        if self.commit.is_stopped() {
+            return Err(StoreError::Poisoned);
+        }
+        let appended = self.evidence.append(document);
+        if appended.as_ref().is_err_and(|error| !matches!(error, StoreError::NotADocument { .. })) {
+            self.commit.on(Event::Failed);
+        }
+        appended
     }
 
     /// Reads everything and checks it: hashes and heads as [`Tlog::verify_all`], then every receipt by the rule of

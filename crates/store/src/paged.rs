@@ -76,9 +76,10 @@ impl PagedFile {
         self.end
     }
 
-    /// The bytes behind the last whole string: one that is torn, if any. There are none after [`PagedFile::settle`].
-    pub(crate) fn torn_tail(&self) -> Result<Vec<u8>, StoreError> {
-        self.data.reader().read(self.end, (self.data.len() - self.end) as usize)
+    /// The bytes behind `begin`, where a string begins; there are none behind the last one after
+    /// [`PagedFile::settle`].
+    pub(crate) fn rest(&self, begin: u64) -> Result<Vec<u8>, StoreError> {
+        self.data.reader().read(begin, (self.data.len() - begin) as usize)
     }
 
     /// Bytes in the file, whole or not.
@@ -104,7 +105,8 @@ impl PagedFile {
         }
     }
 
-    /// Cuts the file behind the first `count` strings, if there is more. From now on it can be appended to.
+    /// Cuts the file behind the first `count` strings, if there is more, and makes them durable, the last one come
+    /// what may. From now on it can be appended to.
     pub(crate) fn settle(&mut self, count: u64) -> Result<(), StoreError> {
         if count < self.count {
             self.end = self.end_of(count)?;
@@ -112,11 +114,12 @@ impl PagedFile {
             let kept = count.div_ceil(u64::from(TILE_WIDTH)) as usize;
             self.pages.write().unwrap_or_else(PoisonError::into_inner).truncate(kept);
         }
-        self.data.truncate(self.end)?;
+        let begin = self.end_of(self.count.saturating_sub(1))?;
+        self.data.settle_again(self.end, begin)?;
         let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = (0..).zip(pages.iter()).flat_map(|(page, begin)| offset_record(page, *begin)).collect();
         if self.offsets.reader().read(0, self.offsets.len() as usize)? != bytes {
-            self.offsets.truncate(0)?;
+            self.offsets.settle(0)?;
             self.offsets.append(&bytes)?;
         }
         Ok(())

@@ -11,7 +11,8 @@
 //! damages one slot and the other is whole: it holds the head before, or the new one. And a slot that rots later does
 //! not make the witness forget: every head that was given back is in both. (One slot after the other in turn would
 //! do for torn writes, but a newest slot that rots would then look the same as one that was torn, and the witness
-//! could cosign a second history from the head before.) Opening mends the slot that is not the newest.
+//! could cosign a second history from the head before.) Opening writes both again: what it reads may be there in memory
+//! alone, when the process before was killed, or a sync failed.
 
 use crate::append_file::{self, sync_directory};
 use crate::disk::{Disk, DiskFile, OpenFor, RealDisk};
@@ -93,12 +94,10 @@ impl HeadSlots {
         witness: &VerifierKey,
     ) -> Result<(HeadSlots, Option<Cosigned>), StoreError> {
         let failed = |error| StoreError::io(path, error);
-        let is_new = disk.find(path).map_err(failed)?.is_none();
         let file = disk.open(path, OpenFor::Writing).map_err(failed)?;
         append_file::lock(&*file, path, path)?;
-        if is_new {
-            sync_directory(disk, path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")))?;
-        }
+        // Also when it was there: the process that made it may have been killed before it came to this.
+        sync_directory(disk, path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")))?;
         let length = file.len().map_err(failed)?;
         let mut slots = HeadSlots { path: path.to_owned(), file, number: 0, poisoned: false };
         let written = [slots.read(0, length)?, slots.read(1, length)?];
@@ -113,11 +112,8 @@ impl HeadSlots {
         slots.number = number;
         let held = parse(payload, log, witness).ok_or_else(|| damaged("it holds no head cosigned for this log"))?;
         let newest = render(number, &held)?;
-        for (place, slot) in written.iter().enumerate() {
-            if slot.as_deref().and_then(whole).is_none_or(|(other, _)| other != number) {
-                slots.write(place as u64, &newest)?;
-            }
-        }
+        slots.write(0, &newest)?;
+        slots.write(1, &newest)?;
         Ok((slots, Some(held)))
     }
 
