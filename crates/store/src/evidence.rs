@@ -7,7 +7,7 @@
 //! The only thing in a log's directory that cannot be derived from the entries, so it is synced at once. A document
 //! that is there already is not written again.
 
-use crate::append_file::AppendFile;
+use crate::append_file::{AppendFile, sync_directory};
 use crate::disk::{Disk, RealDisk};
 use crate::error::StoreError;
 use crate::torn::lacks_a_sector;
@@ -42,12 +42,20 @@ pub struct EvidenceReader {
 
 impl EvidenceFile {
     /// Opens the file in `dir`, or makes it; a line that was being written when a crash came is cut off. What is found
-    /// is durable, but for the name: the directory is the caller's to sync.
+    /// is durable.
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be read or cut. What the lines say is the caller's to check.
     pub fn open(dir: &Path) -> Result<EvidenceFile, StoreError> {
-        EvidenceFile::open_with(&RealDisk, dir, &|_| true)
+        EvidenceFile::open_on(&RealDisk, dir)
+    }
+
+    /// As [`EvidenceFile::open`], on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`EvidenceFile::open`].
+    pub fn open_on(disk: &dyn Disk, dir: &Path) -> Result<EvidenceFile, StoreError> {
+        EvidenceFile::open_with(disk, dir, &|_| true)
     }
 
     /// As [`EvidenceFile::open`] on a disk of the caller's; a line that is not JSON is damage.
@@ -60,6 +68,7 @@ impl EvidenceFile {
 
     fn open_with(disk: &dyn Disk, dir: &Path, is_document: &dyn Fn(&[u8]) -> bool) -> Result<EvidenceFile, StoreError> {
         let mut file = AppendFile::open(disk, dir.join("evidence.ndjson"))?;
+        sync_directory(disk, dir)?;
         let mut bounds = vec![0];
         let mut known = HashSet::new();
         let mut line = Vec::new();

@@ -148,6 +148,21 @@ impl PagedFile {
         Ok(())
     }
 
+    /// Reads the last string again, which must be `string`.
+    pub(crate) fn read_back(&self, string: &[u8]) -> Result<(), StoreError> {
+        let mut written = Vec::new();
+        encode_entry(&mut written, string)?;
+        if self.rest(self.end - written.len() as u64)? == written {
+            return Ok(());
+        }
+        Err(StoreError::Damaged {
+            path: self.path().to_owned(),
+            what: "string",
+            position: self.count - 1,
+            why: "it does not come back as it was written".to_owned(),
+        })
+    }
+
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         self.data.sync()
     }

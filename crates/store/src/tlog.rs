@@ -15,7 +15,7 @@
 //! 1. [`Tlog::append`]: entries and hashes written, entries synced -> an unsigned tail, cut off at the next start
 //! 2. same call: the new entries and the tree's right edge read back from disk, root recomputed -> the same
 //! 3. the caller signs the root into a [`Sealed`] checkpoint -> the same
-//! 4. [`Tlog::record_head`]: checkpoint appended to `heads` and synced, **the commit point** -> the next start finds it
+//! 4. [`Tlog::record_head`]: checkpoint appended to `heads`, synced and read back, **the commit point** -> the next start finds it
 //! 5. same call: published to readers, the seal opened -> the same
 //!
 //! Any error in 1 to 4 poisons the log: what is durable is unknown until it is opened again.
@@ -288,6 +288,7 @@ impl Tlog {
         self.guarded(|log| {
             log.heads.append(&[head.peek().bytes()])?;
             log.heads.sync()?;
+            log.heads.read_back(head.peek().bytes())?;
             log.head_count.write(log.heads.count())?;
             let head = head.open();
             log.reader.publish(Published {

@@ -85,6 +85,8 @@ pub enum Trouble {
     Fails(i32),
     /// The process is killed in this call: no later one does anything.
     Killed,
+    /// A write writes one bit wrong, and nobody says so. Other calls do what they should.
+    Rots,
 }
 
 impl Trouble {
@@ -235,6 +237,9 @@ impl FaultyDisk {
         state.seen.insert(call);
         let Some(fault) = state.fault.filter(|fault| fault.at == number) else { return all(&mut state.world) };
         state.met = Some((call, path.to_owned()));
+        if fault.trouble == Trouble::Rots {
+            return all(&mut state.world);
+        }
         match fault.extent {
             Extent::None => none(&mut state.world),
             Extent::Part => part(&mut state.world, &mut Chance::new(fault.seed)),
@@ -243,11 +248,22 @@ impl FaultyDisk {
         }
         match fault.trouble {
             Trouble::Fails(errno) => Err(io::Error::from_raw_os_error(errno)),
-            Trouble::Killed => {
+            Trouble::Killed | Trouble::Rots => {
                 state.dead = true;
                 Err(io::Error::other("this process is killed"))
             }
         }
+    }
+
+    /// The bytes of a write with one bit wrong, if the next call is one that rots.
+    fn rotten(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let state = self.state();
+        let fault = state.fault.filter(|fault| fault.at == state.calls && fault.trouble == Trouble::Rots)?;
+        let mut chance = Chance::new(fault.seed);
+        let mut bytes = bytes.to_vec();
+        let place = chance.below(bytes.len());
+        *bytes.get_mut(place)? ^= 1 << chance.below(8);
+        Some(bytes)
     }
 
     /// A call that is done or not.
@@ -355,11 +371,12 @@ impl DiskFile for Handle {
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.may_write()?;
+        let rotten = self.disk.rotten(bytes);
         self.disk.call(
             Call::Write,
             &self.path,
             |world| {
-                world.opened(self.node).write(bytes, offset);
+                world.opened(self.node).write(rotten.as_deref().unwrap_or(bytes), offset);
                 Ok(())
             },
             |world, chance| world.opened(self.node).write(&bytes[..chance.below(bytes.len() + 1)], offset),

@@ -20,15 +20,16 @@ pub(crate) struct Covered {
     pub(crate) judged: u64,
 }
 
-/// Lets every call of `act` fail and be killed in turn, with nothing, some and all of it done, from the disk `start` on,
+/// Lets every call of `act` fail and be killed in turn, each time with so much of it done, from the disk `start` on,
 /// and has `judge` look at what is left. `act` answers what it has released, and whether it came to its end.
 pub(crate) fn at_every_call<T>(
     start: &FaultyDisk,
+    extents: &[Extent],
     act: impl Fn(&FaultyDisk) -> (T, bool),
     judge: impl Fn(&FaultyDisk, T, u64),
 ) -> Covered {
     let mut covered = Covered::default();
-    for extent in Extent::ALL {
+    for extent in extents.iter().copied() {
         for is_killed in [false, true] {
             for at in 0.. {
                 let errors = [Trouble::EIO, Trouble::ENOSPC, Trouble::EROFS];

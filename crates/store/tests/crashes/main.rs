@@ -10,6 +10,6 @@ mod stage;
 mod every_call;
 mod evidence;
 mod log;
+mod receipts;
 mod rot;
 mod slots;
-mod store;
