@@ -69,3 +69,19 @@ fn trouble_at_any_call_loses_no_evidence_that_was_acknowledged() {
     assert!(covered.calls > 15, "{covered:?}");
     assert!([Call::Open, Call::Read, Call::Write, Call::Sync].iter().all(|call| covered.met.contains(call)));
 }
+
+#[test]
+fn a_document_that_lacks_a_sector_was_never_kept() {
+    let disk = empty();
+    let mut file = EvidenceFile::open_on(&disk, Path::new(DIR)).unwrap();
+    file.append(&document(0)).unwrap();
+    file.append(&document(2)).unwrap();
+    let path = Path::new(DIR).join("evidence.ndjson");
+    let mut bytes = disk.bytes(&path).unwrap();
+    bytes[512..1024].fill(0);
+    disk.overwrite(&path, &bytes).unwrap();
+    drop(file);
+    let mut file = EvidenceFile::open_json_on(&disk, Path::new(DIR)).unwrap();
+    assert_eq!(kept(&file), [document(0)]);
+    assert!(file.append(&document(2)).unwrap(), "it is new");
+}

@@ -12,10 +12,11 @@ use testkit::faulty_disk::{Call, Extent, Fault, FaultyDisk, Trouble};
 pub(crate) const DIR: &str = "/srv/logs/log";
 
 type Head = (TreeSize, RootHash);
+type Signed = HashMap<(u64, [u8; 32]), SignedCheckpoint<Verified>>;
 
 thread_local! {
     /// The same heads are signed and verified thousands of times.
-    static SIGNED: RefCell<HashMap<(u64, [u8; 32]), SignedCheckpoint<Verified>>> = RefCell::default();
+    static SIGNED: RefCell<Signed> = RefCell::default();
     static VERIFIED: RefCell<HashMap<Vec<u8>, Option<Head>>> = RefCell::default();
 }
 
@@ -75,8 +76,7 @@ fn go_on(disk: &FaultyDisk, released: &mut Released, life: &str) {
     released.see(&log);
     released.commit(&mut log, life, 2).unwrap();
     released.commit(&mut log, life, 0).unwrap();
-    drop(log);
-    released.assert_kept(&open(disk).unwrap());
+    released.assert_kept(&log);
 }
 
 /// All that can happen next: a new process, a power cut, and a power cut after a new process has released what it
@@ -202,4 +202,49 @@ fn nth_sync(start: &FaultyDisk, released: &mut Released, nth: usize) -> u64 {
         }
     }
     unreachable!("a commit that goes well panics above")
+}
+
+#[test]
+fn the_directories_above_a_new_log_outlive_a_power_cut() {
+    let disk = FaultyDisk::new();
+    drop(Tlog::create_on(&disk, Path::new(DIR)).unwrap());
+    drop(open(&disk.after_power_cut(0)).unwrap());
+}
+
+#[test]
+fn a_head_that_only_a_killed_process_had_written_is_durable_before_the_next_one_shows_it() {
+    let (start, before) = base();
+    for number in 1.. {
+        let disk = start.copy();
+        let mut log = open(&disk).unwrap();
+        // With a sync that fails nothing of the file is ever written by a later one.
+        let at = nth_sync(&disk.after_kill(), &mut before.clone(), number);
+        disk.arm(Some(Fault { at, trouble: Trouble::EIO, extent: Extent::None, seed: 0 }));
+        before.clone().commit(&mut log, "then", 10).unwrap_err();
+        if !disk.met().is_some_and(|(_, path)| path.ends_with("heads")) {
+            continue;
+        }
+        let found = disk.after_kill();
+        let mut seen = before.clone();
+        seen.see(&open(&found).unwrap());
+        assert_eq!(seen.size(), before.size() + 10, "the head is there in memory");
+        go_on(&found.after_power_cut(0), &mut seen, "after the power cut");
+        break;
+    }
+}
+
+#[test]
+fn hashes_that_read_as_zeroes_are_derived_again_when_the_entries_lead_to_the_signed_root() {
+    let (start, before) = base();
+    // So that all of them count as durable.
+    drop(open(&start).unwrap());
+    let path = Path::new(DIR).join("hashes/0");
+    for zeroed in [20, 250] {
+        let mut bytes = start.bytes(&path).unwrap();
+        let kept = bytes.len() - 32 * zeroed;
+        bytes[kept..].fill(0);
+        let disk = start.copy();
+        disk.overwrite(&path, &bytes).unwrap();
+        go_on(&disk, &mut before.clone(), "over zeroes");
+    }
 }
