@@ -5,7 +5,7 @@ use counterfoil_store::{Cosigned, HeadSlots, Sealed, StoreError};
 use merkle::{RootHash, TreeSize, leaf_hash};
 use note::{Checkpoint, KeyKind, KeyName, Origin, SigningKey, cosign, sign_checkpoint};
 use std::path::Path;
-use testkit::faulty_disk::{Call, Extent, FaultyDisk};
+use testkit::faulty_disk::{Call, Extent, Fault, FaultyDisk, Trouble};
 
 const PATH: &str = "/state/log.head";
 
@@ -40,8 +40,15 @@ fn trouble_at_any_call_never_makes_a_witness_forget_a_head() {
     let holding = empty.copy();
     let (mut slots, _) = open(&holding).unwrap();
     heads[..2].iter().for_each(|head| drop(slots.persist(Sealed::new(head.clone())).unwrap()));
+    // And from one where the process was killed between the write of a head and its sync.
+    let torn = holding.copy();
     drop(slots);
-    for (start, before) in [(empty, 0), (holding.after_power_cut(0), 2)] {
+    let (mut slots, _) = open(&torn).unwrap();
+    torn.arm(Some(Fault { at: 1, trouble: Trouble::Killed, extent: Extent::None, seed: 0 }));
+    slots.persist(Sealed::new(heads[2].clone())).unwrap_err();
+    assert_eq!(torn.met().unwrap().0, Call::Sync);
+    drop(slots);
+    for (start, before) in [(empty, 0), (holding.after_power_cut(0), 2), (torn.after_kill(), 2)] {
         let act = |disk: &FaultyDisk| {
             let mut released = before;
             let mut run = || -> Result<(), StoreError> {
