@@ -1,8 +1,8 @@
 //! A file that only grows. Reading needs no lock: bytes that were appended never change.
 
+use crate::disk::{Disk, DiskFile, OpenFor, RealDisk};
 use crate::error::StoreError;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::FileExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,21 +18,20 @@ pub(crate) struct AppendFile {
 #[derive(Clone, Debug)]
 pub(crate) struct FileReader {
     path: Arc<PathBuf>,
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
 }
 
 impl AppendFile {
     /// Opens the file, or makes it empty. The directory is the caller's to sync.
-    pub(crate) fn open(path: PathBuf) -> Result<AppendFile, StoreError> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(|error| StoreError::io(&path, error))?;
-        let length = file.metadata().map_err(|error| StoreError::io(&path, error))?.len();
-        Ok(AppendFile { reader: FileReader { path: Arc::new(path), file: Arc::new(file) }, length })
+    pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Result<AppendFile, StoreError> {
+        let reader = FileReader::open_for(disk, path, OpenFor::Writing)?;
+        let length = reader.file.len().map_err(|error| StoreError::io(&reader.path, error))?;
+        Ok(AppendFile { reader, length })
     }
 
     /// Opens a file that is there, to read it: nothing can be appended.
     pub(crate) fn look(path: PathBuf) -> Result<AppendFile, StoreError> {
-        let reader = FileReader::open(path)?;
+        let reader = FileReader::open(&RealDisk, path)?;
         let length = reader.len()?;
         Ok(AppendFile { reader, length })
     }
@@ -66,22 +65,34 @@ impl AppendFile {
         self.reader.file.sync_data().map_err(|error| StoreError::io(self.path(), error))
     }
 
-    /// Drops what lies behind `length`: an unsigned or torn tail, at recovery only.
-    pub(crate) fn truncate(&mut self, length: u64) -> Result<(), StoreError> {
-        if length < self.length {
-            self.reader.file.set_len(length).map_err(|error| StoreError::io(self.path(), error))?;
-            self.length = length;
-            self.sync()?;
-        }
-        Ok(())
+    /// Drops what lies behind `length`, an unsigned or torn tail, and makes the rest durable, at recovery only: what a
+    /// process finds may be there in memory alone, because the one before was killed between a write and its sync.
+    pub(crate) fn settle(&mut self, length: u64) -> Result<(), StoreError> {
+        self.settle_again(length, length)
+    }
+
+    /// As [`AppendFile::settle`]; what lies behind `begin` is written again first. A sync that failed may leave it
+    /// in memory as if it were written, and then no later sync writes it.
+    pub(crate) fn settle_again(&mut self, length: u64, begin: u64) -> Result<(), StoreError> {
+        let last = self.reader.read(begin, (length - begin) as usize)?;
+        let file = &self.reader.file;
+        file.set_len(length)
+            .and_then(|()| if last.is_empty() { Ok(()) } else { file.write_all_at(&last, begin) })
+            .map_err(|error| StoreError::io(self.path(), error))?;
+        self.length = length;
+        self.sync()
     }
 }
 
 impl FileReader {
     /// Opens a file that is there, to read only.
-    pub(crate) fn open(path: PathBuf) -> Result<FileReader, StoreError> {
-        let file = File::open(&path).map_err(|error| StoreError::io(&path, error))?;
-        Ok(FileReader { path: Arc::new(path), file: Arc::new(file) })
+    pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Result<FileReader, StoreError> {
+        FileReader::open_for(disk, path, OpenFor::Reading)
+    }
+
+    fn open_for(disk: &dyn Disk, path: PathBuf, how: OpenFor) -> Result<FileReader, StoreError> {
+        let file = disk.open(&path, how).map_err(|error| StoreError::io(&path, error))?;
+        Ok(FileReader { path: Arc::new(path), file })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -90,7 +101,7 @@ impl FileReader {
 
     /// How long the file is now.
     pub(crate) fn len(&self) -> Result<u64, StoreError> {
-        self.file.metadata().map(|file| file.len()).map_err(|error| StoreError::io(&self.path, error))
+        self.file.len().map_err(|error| StoreError::io(&self.path, error))
     }
 
     /// The whole file, from its beginning.
@@ -108,7 +119,7 @@ impl FileReader {
 
 /// Reads on from an offset of its own.
 struct FileStream {
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
     offset: u64,
 }
 
@@ -125,21 +136,34 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_GLANCE: Duration = Duration::from_millis(20);
 
 /// Locks the file at `path` for this process, and until it is closed.
-pub(crate) fn lock(file: &File, path: &Path, what: &Path) -> Result<(), StoreError> {
+pub(crate) fn lock(file: &dyn DiskFile, path: &Path, what: &Path) -> Result<(), StoreError> {
     let started = Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(StoreError::io(path, error)),
-            Err(TryLockError::WouldBlock) if started.elapsed() > LOCK_PATIENCE => {
-                return Err(StoreError::InUse(what.to_owned()));
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_GLANCE),
+            Ok(true) => return Ok(()),
+            Err(error) => return Err(StoreError::io(path, error)),
+            Ok(false) if started.elapsed() > LOCK_PATIENCE => return Err(StoreError::InUse(what.to_owned())),
+            Ok(false) => std::thread::sleep(LOCK_GLANCE),
         }
     }
 }
 
+/// Makes the names on the way to `path` durable, up to the root: whoever made a directory may have been killed before
+/// it synced the one above. A directory that this process may not read, or that cannot be synced at all, was not
+/// written to by it.
+pub(crate) fn sync_way_to(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+    for above in path.ancestors().skip(1) {
+        let above = if above == Path::new("") { Path::new(".") } else { above };
+        match disk.sync_directory(above) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => break,
+            Err(error) => return Err(StoreError::io(above, error)),
+        }
+    }
+    Ok(())
+}
+
 /// Makes the names in a directory durable: after files in it were made or renamed.
-pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
-    File::open(path).and_then(|dir| dir.sync_all()).map_err(|error| StoreError::io(path, error))
+pub(crate) fn sync_directory(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+    disk.sync_directory(path).map_err(|error| StoreError::io(path, error))
 }

@@ -79,6 +79,11 @@ impl Commit {
         next
     }
 
+    /// Whether something failed, so that nothing is done any more.
+    pub fn is_stopped(self) -> bool {
+        self.asked == Some(Step::Stop)
+    }
+
     /// What the next start finds if the process dies while it does the step asked for.
     pub fn after_a_crash(self) -> Aftermath {
         match self.asked {

@@ -7,9 +7,11 @@
 //! The only thing in a log's directory that cannot be derived from the entries, so it is synced at once. A document
 //! that is there already is not written again.
 
-use crate::append_file::AppendFile;
+use crate::append_file::{AppendFile, sync_directory};
+use crate::disk::{Disk, RealDisk};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings};
+use crate::torn::lacks_a_sector;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
@@ -40,25 +42,34 @@ pub struct EvidenceReader {
 }
 
 impl EvidenceFile {
-    /// Opens the file in `dir`, or makes it; a line that was being written when a crash came is cut off. The directory
-    /// is the caller's to sync when the file is new.
+    /// Opens the file in `dir`, or makes it; a line that was being written when a crash came is cut off. What is found
+    /// is durable.
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be read or cut. What the lines say is the caller's to check.
     pub fn open(dir: &Path) -> Result<EvidenceFile, StoreError> {
-        EvidenceFile::open_with(dir, &|_| true)
+        EvidenceFile::open_on(&RealDisk, dir)
     }
 
-    /// As [`EvidenceFile::open`]; a line that is not JSON is damage.
+    /// As [`EvidenceFile::open`], on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`EvidenceFile::open`].
+    pub fn open_on(disk: &dyn Disk, dir: &Path) -> Result<EvidenceFile, StoreError> {
+        EvidenceFile::open_with(disk, dir, &|_| true)
+    }
+
+    /// As [`EvidenceFile::open`] on a disk of the caller's; a line that is not JSON is damage.
     ///
     /// # Errors
     /// [`StoreError`] when the file cannot be read or cut, or a whole line is not JSON.
-    pub fn open_json(dir: &Path) -> Result<EvidenceFile, StoreError> {
-        EvidenceFile::open_with(dir, &is_json)
+    pub fn open_json_on(disk: &dyn Disk, dir: &Path) -> Result<EvidenceFile, StoreError> {
+        EvidenceFile::open_with(disk, dir, &is_json)
     }
 
-    fn open_with(dir: &Path, is_document: &dyn Fn(&[u8]) -> bool) -> Result<EvidenceFile, StoreError> {
-        let mut file = AppendFile::open(dir.join("evidence.ndjson"))?;
+    fn open_with(disk: &dyn Disk, dir: &Path, is_document: &dyn Fn(&[u8]) -> bool) -> Result<EvidenceFile, StoreError> {
+        let mut file = AppendFile::open(disk, dir.join("evidence.ndjson"))?;
+        sync_directory(disk, dir)?;
         let mut bounds = vec![0];
         let mut known = HashSet::new();
         let mut line = Vec::new();
@@ -69,16 +80,21 @@ impl EvidenceFile {
             read.map_err(|error| StoreError::io(file.path(), error))?;
             let Some(document) = line.strip_suffix(b"\n") else { break };
             let place = known.len() as u64;
+            let begin = *bounds.last().unwrap_or(&0);
+            if begin + line.len() as u64 == file.len() && lacks_a_sector(&line, begin) {
+                break;
+            }
             if !is_document(document) {
                 return Err(damaged(file.path(), place, "it is not JSON"));
             }
             known.insert(Sha256::digest(document).into());
-            bounds.push(bounds.last().unwrap_or(&0) + line.len() as u64);
+            bounds.push(begin + line.len() as u64);
         }
         if line.len() > MAX_DOCUMENT {
             return Err(damaged(file.path(), known.len() as u64, "it is longer than any document"));
         }
-        file.truncate(*bounds.last().unwrap_or(&0))?;
+        let last = bounds.len().checked_sub(2).map_or(0, |last| bounds[last]);
+        file.settle_again(*bounds.last().unwrap_or(&0), last)?;
         let reader = EvidenceReader { file: file.reader().clone(), bounds: Arc::new(RwLock::new(bounds)) };
         Ok(EvidenceFile { file, known, reader, poisoned: false })
     }
@@ -117,7 +133,7 @@ impl EvidenceFile {
 impl EvidenceReader {
     /// What is in the file in `dir` now, to read it. A line without an end is not counted.
     pub(crate) fn look(dir: &Path) -> Result<EvidenceReader, StoreError> {
-        let file = crate::append_file::FileReader::open(dir.join("evidence.ndjson"))?;
+        let file = crate::append_file::FileReader::open(&RealDisk, dir.join("evidence.ndjson"))?;
         let mut bounds = vec![0];
         let mut lines = BufReader::new(file.stream());
         loop {
@@ -153,7 +169,7 @@ impl EvidenceReader {
 /// Looks at the file in `dir` and changes nothing. A last line without an end was being written when a crash came.
 pub(crate) fn check(dir: &Path, findings: &mut Findings) -> Result<(), StoreError> {
     let path = dir.join("evidence.ndjson");
-    let Ok(file) = crate::append_file::FileReader::open(path.clone()) else { return Ok(()) };
+    let Ok(file) = crate::append_file::FileReader::open(&RealDisk, path.clone()) else { return Ok(()) };
     let mut lines = BufReader::new(file.stream());
     let mut line = Vec::new();
     for number in 0.. {

@@ -6,6 +6,7 @@
 //! was not closed.
 
 use crate::append_file::FileReader;
+use crate::disk::RealDisk;
 use crate::finding::{Finding, Findings};
 use crate::ids::{CACHE_BYTES, IDS, through};
 use crate::reader::TlogReader;
@@ -27,7 +28,7 @@ const BLOCK: u64 = 4096;
 
 /// Checks the file at `path`, if there is one, and changes nothing.
 pub(crate) fn check_file(path: &Path, log: &TlogReader, findings: &mut Findings) {
-    let Ok(file) = FileReader::open(path.to_owned()) else { return };
+    let Ok(file) = FileReader::open(&RealDisk, path.to_owned()) else { return };
     let look = || -> Result<(), String> {
         let backend = Shadow::over(file).map_err(|error| error.to_string())?;
         let builder = || Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend);

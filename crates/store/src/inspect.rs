@@ -4,6 +4,7 @@
 //! found as well. Nothing is changed but by [`rebuild_indexes`].
 
 use crate::append_file::sync_directory;
+use crate::disk::RealDisk;
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings, Remedy};
 use crate::ids_check;
@@ -13,6 +14,7 @@ use crate::look::{Newest, keep_still, look};
 use crate::reader::TlogReader;
 use crate::replay::{Placer, Places, bad_signature};
 use crate::state::{Remembered, State};
+use crate::tlog::HASH_COUNT;
 use crate::verify::{Inspection, TreeCheck};
 use crate::walk::{Item, Judge, Read, ReadPage, Unsigned, Work, walk};
 use merkle::{Hash, LeafIndex, RootHash, TreeSize, root_of};
@@ -106,7 +108,7 @@ pub fn rebuild_indexes(
 }
 
 /// Deletes what is derived. The caller holds the lock.
-pub(crate) fn forget(dir: &Path, hashes: bool) -> Result<(), StoreError> {
+fn forget(dir: &Path, hashes: bool) -> Result<(), StoreError> {
     let gone = |path: &Path, removed: std::io::Result<()>| match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(path, error)),
         _ => Ok(()),
@@ -115,11 +117,15 @@ pub(crate) fn forget(dir: &Path, hashes: bool) -> Result<(), StoreError> {
         let path = dir.join(name);
         gone(&path, fs::remove_dir_all(&path))?;
     }
+    if hashes {
+        let path = dir.join(HASH_COUNT);
+        gone(&path, fs::remove_file(&path))?;
+    }
     for name in ["ids.redb", "entries.offsets", "heads.offsets"] {
         let path = dir.join(name);
         gone(&path, fs::remove_file(&path))?;
     }
-    sync_directory(dir)
+    sync_directory(&RealDisk, dir)
 }
 
 impl StoreReport {

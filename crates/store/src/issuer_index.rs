@@ -9,14 +9,14 @@
 //! state says and replays the rest; a lookup believes an index only after it has read the entry there. A file is open
 //! only while it is used: there may be more issuers than a process may have files.
 
-use crate::append_file::{AppendFile, FileReader};
+use crate::append_file::{AppendFile, FileReader, sync_directory};
+use crate::disk::{Disk, Found, RealDisk};
 use crate::error::StoreError;
 use merkle::LeafIndex;
 use receipt::{IssuerName, SeqNo};
 use sha2::{Digest, Sha256};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -25,6 +25,7 @@ const INDEX_LEN: u64 = 8;
 /// All the arrays; cheap to clone. One thread writes.
 #[derive(Clone, Debug)]
 pub(crate) struct IssuerIndex {
+    disk: Arc<dyn Disk>,
     dir: PathBuf,
     unwritten: Arc<RwLock<HashMap<IssuerName, Places>>>,
 }
@@ -37,10 +38,10 @@ struct Places {
 }
 
 impl IssuerIndex {
-    pub(crate) fn open(dir: &Path) -> Result<IssuerIndex, StoreError> {
+    pub(crate) fn open(disk: &Arc<dyn Disk>, dir: &Path) -> Result<IssuerIndex, StoreError> {
         let dir = dir.join("issuers");
-        fs::create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
-        Ok(IssuerIndex { dir, unwritten: Arc::default() })
+        disk.create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
+        Ok(IssuerIndex { disk: Arc::clone(disk), dir, unwritten: Arc::default() })
     }
 
     /// Cuts every array to the number of receipts that its issuer is known to have, and deletes all others. Answers
@@ -52,15 +53,13 @@ impl IssuerIndex {
             match self.length(issuer)?.cmp(&expected) {
                 Ordering::Less => return Ok(false),
                 Ordering::Equal => {}
-                Ordering::Greater => self.file(issuer)?.truncate(expected)?,
+                Ordering::Greater => self.file(issuer)?.settle(expected)?,
             }
             kept.insert(self.path(issuer));
         }
-        let failed = |error| StoreError::io(&self.dir, error);
-        for file in fs::read_dir(&self.dir).map_err(failed)? {
-            let path = file.map_err(failed)?.path();
+        for path in self.disk.list(&self.dir).map_err(|error| StoreError::io(&self.dir, error))? {
             if !kept.contains(&path) {
-                fs::remove_file(&path).map_err(|error| StoreError::io(&path, error))?;
+                self.disk.remove_file(&path).map_err(|error| StoreError::io(&path, error))?;
             }
         }
         Ok(true)
@@ -69,10 +68,9 @@ impl IssuerIndex {
     /// How long the issuer's array is, in bytes.
     fn length(&self, issuer: &IssuerName) -> Result<u64, StoreError> {
         let path = self.path(issuer);
-        match fs::metadata(&path) {
-            Ok(file) => Ok(file.len()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(StoreError::io(&path, error)),
+        match self.disk.find(&path).map_err(|error| StoreError::io(&path, error))? {
+            Some(Found::File(length)) => Ok(length),
+            _ => Ok(0),
         }
     }
 
@@ -128,12 +126,12 @@ impl IssuerIndex {
 
     /// Makes the names of the arrays durable.
     pub(crate) fn sync_names(&self) -> Result<(), StoreError> {
-        crate::append_file::sync_directory(&self.dir)
+        sync_directory(&*self.disk, &self.dir)
     }
 
     /// The index in `dir`, to read it: nothing is made.
     pub(crate) fn look(dir: &Path) -> IssuerIndex {
-        IssuerIndex { dir: dir.join("issuers"), unwritten: Arc::default() }
+        IssuerIndex { disk: RealDisk::shared(), dir: dir.join("issuers"), unwritten: Arc::default() }
     }
 
     /// What is said of `count` receipts of the issuer from seq `first` on; fewer where its array ends.
@@ -143,7 +141,7 @@ impl IssuerIndex {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let bytes = FileReader::open(self.path(issuer))?.read(begin, count * INDEX_LEN as usize)?;
+        let bytes = FileReader::open(&*self.disk, self.path(issuer))?.read(begin, count * INDEX_LEN as usize)?;
         Ok(bytes.as_chunks().0.iter().map(|index| u64::from_be_bytes(*index)).collect())
     }
 
@@ -159,7 +157,7 @@ impl IssuerIndex {
 
     /// The first place in an array, if it has one.
     pub(crate) fn first_place(array: &Path) -> Result<Option<u64>, StoreError> {
-        let file = FileReader::open(array.to_owned())?;
+        let file = FileReader::open(&RealDisk, array.to_owned())?;
         if file.len()? < INDEX_LEN {
             return Ok(None);
         }
@@ -168,11 +166,9 @@ impl IssuerIndex {
 
     /// Every array there is, in no order.
     pub(crate) fn arrays(&self) -> Result<Vec<PathBuf>, StoreError> {
-        let failed = |error| StoreError::io(&self.dir, error);
-        match fs::read_dir(&self.dir) {
-            Ok(files) => files.map(|file| file.map(|file| file.path()).map_err(failed)).collect(),
+        match self.disk.list(&self.dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(failed(error)),
+            listed => listed.map_err(|error| StoreError::io(&self.dir, error)),
         }
     }
 
@@ -188,12 +184,12 @@ impl IssuerIndex {
         if self.length(issuer)? < offset.saturating_add(INDEX_LEN) {
             return Ok(None);
         }
-        let bytes = FileReader::open(self.path(issuer))?.read(offset, INDEX_LEN as usize)?;
+        let bytes = FileReader::open(&*self.disk, self.path(issuer))?.read(offset, INDEX_LEN as usize)?;
         Ok(bytes.first_chunk::<8>().map(|index| LeafIndex(u64::from_be_bytes(*index))))
     }
 
     fn file(&self, issuer: &IssuerName) -> Result<AppendFile, StoreError> {
-        AppendFile::open(self.path(issuer))
+        AppendFile::open(&*self.disk, self.path(issuer))
     }
 
     fn lock_to_read(&self) -> RwLockReadGuard<'_, HashMap<IssuerName, Places>> {

@@ -5,12 +5,13 @@
 //! hashes/1   roots of full level-0 tiles, 32 bytes each  …
 //! ```
 //!
-//! All of it is derived from the entries; what is missing at the end is derived again at recovery.
+//! All of it is derived from the entries, and not synced at a commit: what was not synced yet is derived again at
+//! recovery.
 
 use crate::append_file::{AppendFile, FileReader, sync_directory};
+use crate::disk::{Disk, RealDisk};
 use crate::error::StoreError;
 use merkle::{HASH_LEN, Hash, HashSource, TILE_WIDTH, TileId, TileSet, TreeSize, tile_root};
-use std::fs;
 use std::path::Path;
 
 /// Tile levels that a tree of fewer than 2^64 leaves can have: 256^8 = 2^64.
@@ -33,17 +34,17 @@ pub(crate) struct LevelsReader {
 
 impl Levels {
     /// Opens the files in `dir/hashes`, making them where they are not.
-    pub(crate) fn open(dir: &Path) -> Result<Levels, StoreError> {
+    pub(crate) fn open(disk: &dyn Disk, dir: &Path) -> Result<Levels, StoreError> {
         let dir = dir.join("hashes");
-        fs::create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
-        let files = (0..LEVELS).map(|level| AppendFile::open(dir.join(level.to_string()))).collect::<Result<_, _>>()?;
-        sync_directory(&dir)?;
+        disk.create_dir_all(&dir).map_err(|error| StoreError::io(&dir, error))?;
+        let open = |level: usize| AppendFile::open(disk, dir.join(level.to_string()));
+        let files = (0..LEVELS).map(open).collect::<Result<_, _>>()?;
+        sync_directory(disk, &dir)?;
         Ok(Levels { files, edges: vec![Vec::new(); LEVELS] })
     }
 
-    /// Cuts every file to what a tree of at most `size` leaves has, and answers how many leaves the files still
-    /// know: `size`, or fewer when something is missing.
-    pub(crate) fn fit(&mut self, size: TreeSize) -> Result<TreeSize, StoreError> {
+    /// For how many leaves of `size` all hashes are there: fewer when a file is too short.
+    pub(crate) fn known(&self, size: TreeSize) -> TreeSize {
         let hashes = |file: &AppendFile| file.len() / HASH_LEN as u64;
         let mut known = size.0.min(hashes(&self.files[0]));
         for (level, file) in self.files.iter().enumerate().skip(1) {
@@ -53,14 +54,19 @@ impl Levels {
                 known = hashes(file) << (8 * level);
             }
         }
+        TreeSize(known)
+    }
+
+    /// Cuts every file to what a tree of `size` leaves has, all of which must be known.
+    pub(crate) fn fit(&mut self, size: TreeSize) -> Result<(), StoreError> {
         for (level, file) in self.files.iter_mut().enumerate() {
-            let count = known >> (8 * level);
-            file.truncate(count * HASH_LEN as u64)?;
+            let count = size.0 >> (8 * level);
+            file.settle(count * HASH_LEN as u64)?;
             let edge = count % u64::from(TILE_WIDTH);
             let bytes = file.reader().read((count - edge) * HASH_LEN as u64, edge as usize * HASH_LEN)?;
             self.edges[level] = bytes.as_chunks().0.iter().map(|hash| Hash(*hash)).collect();
         }
-        Ok(TreeSize(known))
+        Ok(())
     }
 
     /// Appends leaf hashes, and the roots of the tiles they fill. Durable only after [`Levels::sync`].
@@ -80,9 +86,9 @@ impl Levels {
         Ok(())
     }
 
-    /// Makes what was appended durable, from the `size` leaves of before on.
-    pub(crate) fn sync(&self, before: TreeSize, after: TreeSize) -> Result<(), StoreError> {
-        let grown = |level: &usize| before.0 >> (8 * level) != after.0 >> (8 * level);
+    /// Makes everything appended durable, if it was durable for the `synced` leaves of before.
+    pub(crate) fn sync(&self, synced: TreeSize, size: TreeSize) -> Result<(), StoreError> {
+        let grown = |level: &usize| synced.0 >> (8 * level) != size.0 >> (8 * level);
         (0..LEVELS).filter(grown).try_for_each(|level| self.files[level].sync())
     }
 
@@ -94,7 +100,7 @@ impl Levels {
 impl LevelsReader {
     /// Opens the files in `dir/hashes`, which must be there.
     pub(crate) fn look(dir: &Path) -> Result<LevelsReader, StoreError> {
-        let open = |level: usize| FileReader::open(dir.join("hashes").join(level.to_string()));
+        let open = |level: usize| FileReader::open(&RealDisk, dir.join("hashes").join(level.to_string()));
         Ok(LevelsReader { files: (0..LEVELS).map(open).collect::<Result<_, _>>()? })
     }
 

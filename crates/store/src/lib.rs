@@ -9,6 +9,7 @@
 //! * [`inspect`], [`rebuild_indexes`]: the same for a store that nobody has open, place by place; and what is derived anew
 //! * [`Snapshot`]: a log read beside whoever writes it
 //! * [`commit`]: the order of a commit, as a machine
+//! * [`disk`]: what is asked of a disk, so that tests can put another one underneath
 //! * [`HeadSlots`]: the head that a witness holds for one log
 //! * [`EvidenceFile`]: evidence documents, for log and witness
 //! * [`Sealed`]: a signature that nobody sees before it is durable
@@ -17,10 +18,11 @@
 
 mod append_file;
 pub mod commit;
+mod count_file;
+pub mod disk;
 mod error;
 mod evidence;
 mod finding;
-mod head_count;
 mod ids;
 mod ids_check;
 mod inspect;
@@ -39,6 +41,7 @@ mod slots;
 mod snapshot;
 mod state;
 mod tlog;
+mod torn;
 mod verify;
 mod walk;
 

@@ -13,11 +13,12 @@
 
 use crate::append_file::sync_directory;
 use crate::commit::{Commit, Event, Step};
+use crate::disk::{Disk, RealDisk};
 use crate::error::StoreError;
 use crate::evidence::EvidenceFile;
 use crate::finding::Remedy;
 use crate::ids::IdIndex;
-use crate::inspect::{StoreJudge, StoreReport, forget, signed_by};
+use crate::inspect::{StoreJudge, StoreReport, signed_by};
 use crate::issuer_index::IssuerIndex;
 use crate::log_reader::LogReader;
 use crate::reader::TlogReader;
@@ -31,7 +32,8 @@ use merkle::{EdgeTree, Frontier, HashSource, LeafIndex, RootHash, TILE_WIDTH, Tr
 use note::{CheckpointError, SignedCheckpoint, Verified, VerifierKey};
 use receipt::{Admitted, IssuerName, IssuerState, SeqNo};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -76,6 +78,8 @@ pub struct LogInspection {
 /// The writing end. Dropping it frees the directory for another process.
 #[derive(Debug)]
 pub struct LogStore {
+    disk: Arc<dyn Disk>,
+    databases: PathBuf,
     log: Tlog,
     key: VerifierKey,
     commit: Commit,
@@ -97,7 +101,15 @@ impl LogStore {
     /// # Errors
     /// [`StoreError::Exists`]; [`StoreError::Io`].
     pub fn create(dir: &Path) -> Result<(), StoreError> {
-        Tlog::create_with(dir, |dir| EvidenceFile::open(dir).map(drop)).map(drop)
+        LogStore::create_on(&RealDisk, dir)
+    }
+
+    /// As [`LogStore::create`], on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`LogStore::create`].
+    pub fn create_on(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
+        Tlog::create_with(disk, dir, |dir| EvidenceFile::open_json_on(disk, dir).map(drop)).map(drop)
     }
 
     /// Opens the store in `dir` and recovers (see [`Tlog::open`]); heads must be signed by `log`. `progress` hears how
@@ -110,11 +122,26 @@ impl LogStore {
         log: &VerifierKey,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(LogStore, LogRecovery), StoreError> {
+        LogStore::open_on(&RealDisk::shared(), dir, dir, log, progress)
+    }
+
+    /// As [`LogStore::open`], on a disk of the caller's. The two databases, which bring files of their own and hold
+    /// nothing that cannot be derived again, lie in `databases`, a directory of this machine.
+    ///
+    /// # Errors
+    /// As [`LogStore::open`].
+    pub fn open_on(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        databases: &Path,
+        log: &VerifierKey,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(LogStore, LogRecovery), StoreError> {
         let key = log.clone();
-        let (log, recovery) = Tlog::open(dir, &|head| signed_by(&key, head))?;
-        let evidence = EvidenceFile::open_json(dir)?;
-        let state = State::open(dir)?;
-        let index = IssuerIndex::open(dir)?;
+        let (log, recovery) = Tlog::open_on(&**disk, dir, &|head| signed_by(&key, head))?;
+        let evidence = EvidenceFile::open_json_on(&**disk, dir)?;
+        let state = State::open(databases)?;
+        let index = IssuerIndex::open(disk, dir)?;
         let (size, (mut issuers, from)) = (log.reader().size(), recall(&state, &index, &log.reader())?);
         let mut moved_on = HashSet::new();
         let mut append = |places: &mut Places| {
@@ -127,8 +154,8 @@ impl LogStore {
         replay(&log.reader(), from, &mut issuers, &mut append, progress)?;
         let states = moved_on.into_iter().filter_map(|name| Some((issuers.get(&name)?.clone(), name)));
         let unsaved = states.map(|(state, name)| (name, state)).collect();
-        let ids = IdIndex::open(dir, log.reader())?;
-        sync_directory(dir)?;
+        let ids = IdIndex::open(databases, log.reader())?;
+        sync_directory(&**disk, dir)?;
         let reader = LogReader {
             log: log.reader(),
             index: index.clone(),
@@ -142,7 +169,9 @@ impl LogStore {
         let saved = (from, Instant::now());
         let commit = Commit::new();
         let edge = edge_of(&log.reader())?;
-        let mut store = LogStore { log, key, commit, index, saver, ids, evidence, reader, edge, unsaved, saved };
+        let (disk, databases) = (Arc::clone(disk), databases.to_owned());
+        let mut store =
+            LogStore { disk, databases, log, key, commit, index, saver, ids, evidence, reader, edge, unsaved, saved };
         store.save_if_due();
         Ok((store, recovery))
     }
@@ -180,7 +209,7 @@ impl LogStore {
         loop {
             let done = match step {
                 Step::Append => self.log.write(&entries),
-                Step::Sync => self.log.sync(before),
+                Step::Sync => self.log.sync(),
                 Step::ReadBack => self.log.read_back(before),
                 Step::Sign => {
                     let tree = self.log.appended();
@@ -216,9 +245,17 @@ impl LogStore {
     /// Keeps an evidence document, durably. Answers whether it is new.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError::NotADocument`], and nothing has changed; any other, and the store takes nothing more, receipts
+    /// included, before it is opened again.
     pub fn append_evidence(&mut self, document: &str) -> Result<bool, StoreError> {
-        self.evidence.append(document)
+        if self.commit.is_stopped() {
+            return Err(StoreError::Poisoned);
+        }
+        let appended = self.evidence.append(document);
+        if appended.as_ref().is_err_and(|error| !matches!(error, StoreError::NotADocument { .. })) {
+            self.commit.on(Event::Failed);
+        }
+        appended
     }
 
     /// Reads everything and checks it: hashes and heads as [`Tlog::verify_all`], then every receipt by the rule of
@@ -260,11 +297,17 @@ impl LogStore {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn forget_indexes(mut self) -> Result<(), StoreError> {
+        let dir = self.log.dir().to_owned();
         self.saved.0 = self.reader.size();
         self.saver.finish(None);
         self.ids.finish();
         // The lock goes with `self`, so it is held until the end.
-        forget(self.log.dir(), false)
+        let (issuers, state, ids) =
+            (dir.join("issuers"), self.databases.join("state"), self.databases.join("ids.redb"));
+        self.disk.remove_dir_all(&issuers).map_err(|error| StoreError::io(&issuers, error))?;
+        fs::remove_dir_all(&state).map_err(|error| StoreError::io(&state, error))?;
+        fs::remove_file(&ids).map_err(|error| StoreError::io(&ids, error))?;
+        sync_directory(&*self.disk, &dir)
     }
 
     /// Brings the indexes up to the head that was just recorded.

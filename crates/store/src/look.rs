@@ -1,12 +1,12 @@
 //! A log's files opened to be read only: nothing is made, cut or written, and another process may have the log open.
 
 use crate::append_file;
+use crate::count_file::CountFile;
 use crate::error::StoreError;
-use crate::head_count::HeadCount;
 use crate::levels::LevelsReader;
 use crate::paged::PagedFile;
 use crate::reader::{Published, TlogReader};
-use crate::tlog::{HeadCheck, LastHead, last_head};
+use crate::tlog::{HEAD_COUNT, HeadCheck, LastHead, last_head};
 use bytes::Bytes;
 use merkle::{PageId, TILE_WIDTH};
 use std::fs::File;
@@ -40,7 +40,7 @@ pub(crate) fn look(dir: &Path, head_check: HeadCheck<'_>, newest: Newest) -> Res
             return Err(damaged(&dir.join(name), "byte", 0, "the file is gone".to_owned()));
         }
     }
-    let durable = HeadCount::look(dir);
+    let durable = CountFile::look(&dir.join(HEAD_COUNT));
     let heads = PagedFile::look(dir, "heads")?;
     let last = match newest {
         Newest::Durable if durable > 0 => head_number(&heads, durable - 1, head_check)?,

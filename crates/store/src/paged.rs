@@ -14,6 +14,7 @@
 //! count ([`PagedFile::settle`]); only then is the rest cut off.
 
 use crate::append_file::{AppendFile, FileReader};
+use crate::disk::Disk;
 use crate::error::StoreError;
 use merkle::{PageId, TILE_WIDTH, encode_entry};
 use sha2::{Digest, Sha256};
@@ -46,9 +47,9 @@ pub(crate) struct PagedReader {
 
 impl PagedFile {
     /// Opens the file, or makes it empty, and counts its whole strings.
-    pub(crate) fn open(dir: &Path, name: &str) -> Result<PagedFile, StoreError> {
-        let data = AppendFile::open(dir.join(name))?;
-        PagedFile::over(data, AppendFile::open(dir.join(format!("{name}.offsets")))?)
+    pub(crate) fn open(disk: &dyn Disk, dir: &Path, name: &str) -> Result<PagedFile, StoreError> {
+        let data = AppendFile::open(disk, dir.join(name))?;
+        PagedFile::over(data, AppendFile::open(disk, dir.join(format!("{name}.offsets")))?)
     }
 
     /// Opens a file that is there, to read it; its offsets need not be there.
@@ -85,9 +86,10 @@ impl PagedFile {
         self.end
     }
 
-    /// The bytes behind the last whole string: one that is torn, if any. There are none after [`PagedFile::settle`].
-    pub(crate) fn torn_tail(&self) -> Result<Vec<u8>, StoreError> {
-        self.data.reader().read(self.end, (self.data.len() - self.end) as usize)
+    /// The bytes behind `begin`, where a string begins; there are none behind the last one after
+    /// [`PagedFile::settle`].
+    pub(crate) fn rest(&self, begin: u64) -> Result<Vec<u8>, StoreError> {
+        self.data.reader().read(begin, (self.data.len() - begin) as usize)
     }
 
     /// Bytes in the file, whole or not.
@@ -113,7 +115,8 @@ impl PagedFile {
         }
     }
 
-    /// Cuts the file behind the first `count` strings, if there is more. From now on it can be appended to.
+    /// Cuts the file behind the first `count` strings, if there is more, and makes them durable, the last one come
+    /// what may. From now on it can be appended to.
     pub(crate) fn settle(&mut self, count: u64) -> Result<(), StoreError> {
         if count < self.count {
             self.end = self.end_of(count)?;
@@ -121,11 +124,12 @@ impl PagedFile {
             let kept = count.div_ceil(u64::from(TILE_WIDTH)) as usize;
             self.pages.write().unwrap_or_else(PoisonError::into_inner).truncate(kept);
         }
-        self.data.truncate(self.end)?;
+        let begin = self.end_of(self.count.saturating_sub(1))?;
+        self.data.settle_again(self.end, begin)?;
         let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = (0..).zip(pages.iter()).flat_map(|(page, begin)| offset_record(page, *begin)).collect();
         if self.offsets.reader().read(0, self.offsets.len() as usize)? != bytes {
-            self.offsets.truncate(0)?;
+            self.offsets.settle(0)?;
             self.offsets.append(&bytes)?;
         }
         Ok(())
@@ -163,6 +167,21 @@ impl PagedFile {
         self.count = count;
         self.end = self.data.len();
         Ok(())
+    }
+
+    /// Reads the last string again, which must be `string`.
+    pub(crate) fn read_back(&self, string: &[u8]) -> Result<(), StoreError> {
+        let mut written = Vec::new();
+        encode_entry(&mut written, string)?;
+        if self.rest(self.end - written.len() as u64)? == written {
+            return Ok(());
+        }
+        Err(StoreError::Damaged {
+            path: self.path().to_owned(),
+            what: "string",
+            position: self.count - 1,
+            why: "it does not come back as it was written".to_owned(),
+        })
     }
 
     pub(crate) fn sync(&self) -> Result<(), StoreError> {

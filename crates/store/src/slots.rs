@@ -11,16 +11,17 @@
 //! damages one slot and the other is whole: it holds the head before, or the new one. And a slot that rots later does
 //! not make the witness forget: every head that was given back is in both. (One slot after the other in turn would
 //! do for torn writes, but a newest slot that rots would then look the same as one that was torn, and the witness
-//! could cosign a second history from the head before.) Opening mends the slot that is not the newest.
+//! could cosign a second history from the head before.) Opening writes both again: what it reads may be there in memory
+//! alone, when the process before was killed, or a sync failed.
 
 use crate::append_file::{self, sync_directory};
+use crate::disk::{Disk, DiskFile, OpenFor, RealDisk};
 use crate::error::StoreError;
 use crate::sealed::Sealed;
 use note::{Cosignature, SignedCheckpoint, Verified, VerifierKey, parse_cosignature_line};
 use sha2::{Digest, Sha256};
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A slot's length: a checkpoint with its log's signature and a cosignature are under 1 KiB; extension lines may
 /// make it longer. A multiple of the largest common sector, so that no write touches both slots.
@@ -61,7 +62,7 @@ impl Cosigned {
 #[derive(Debug)]
 pub struct HeadSlots {
     path: PathBuf,
-    file: File,
+    file: Arc<dyn DiskFile>,
     /// Number of the head written last.
     number: u64,
     poisoned: bool,
@@ -79,14 +80,25 @@ impl HeadSlots {
         log: &VerifierKey,
         witness: &VerifierKey,
     ) -> Result<(HeadSlots, Option<Cosigned>), StoreError> {
-        let is_new = fs::symlink_metadata(path).is_err();
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(|error| StoreError::io(path, error))?;
-        append_file::lock(&file, path, path)?;
-        if is_new {
-            sync_directory(path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")))?;
-        }
-        let length = file.metadata().map_err(|error| StoreError::io(path, error))?.len();
+        HeadSlots::open_on(&RealDisk, path, log, witness)
+    }
+
+    /// As [`HeadSlots::open`], on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`HeadSlots::open`].
+    pub fn open_on(
+        disk: &dyn Disk,
+        path: &Path,
+        log: &VerifierKey,
+        witness: &VerifierKey,
+    ) -> Result<(HeadSlots, Option<Cosigned>), StoreError> {
+        let failed = |error| StoreError::io(path, error);
+        let file = disk.open(path, OpenFor::Writing).map_err(failed)?;
+        append_file::lock(&*file, path, path)?;
+        // Also when it was there: the process that made it may have been killed before it came to this.
+        sync_directory(disk, path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")))?;
+        let length = file.len().map_err(failed)?;
         let mut slots = HeadSlots { path: path.to_owned(), file, number: 0, poisoned: false };
         let written = [slots.read(0, length)?, slots.read(1, length)?];
         let damaged =
@@ -100,11 +112,8 @@ impl HeadSlots {
         slots.number = number;
         let held = parse(payload, log, witness).ok_or_else(|| damaged("it holds no head cosigned for this log"))?;
         let newest = render(number, &held)?;
-        for (place, slot) in written.iter().enumerate() {
-            if slot.as_deref().and_then(whole).is_none_or(|(other, _)| other != number) {
-                slots.write(place as u64, &newest)?;
-            }
-        }
+        slots.write(0, &newest)?;
+        slots.write(1, &newest)?;
         Ok((slots, Some(held)))
     }
 
@@ -182,6 +191,7 @@ mod tests {
     use super::*;
     use merkle::{RootHash, TreeSize, leaf_hash};
     use note::{Checkpoint, KeyKind, KeyName, Origin, SigningKey, cosign, sign_checkpoint};
+    use std::fs;
 
     fn keys() -> (SigningKey, SigningKey) {
         let key = |name, kind, seed| SigningKey::from_seed(KeyName::new(name).unwrap(), kind, [seed; 32]);

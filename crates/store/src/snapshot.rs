@@ -6,15 +6,11 @@ use crate::inspect::signed_by;
 use crate::issuer_index::IssuerIndex;
 use crate::look::{Newest, look};
 use crate::reader::TlogReader;
-use merkle::{LeafIndex, ResourcePath};
+use merkle::{LeafIndex, PageId, ResourcePath, TILE_WIDTH};
 use note::VerifierKey;
 use receipt::{Body, IssuerName, Receipt, ReceiptId, SeqNo, Shown, UnixMillis};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// How long a running log is given to add to its issuers' arrays what its newest head covers.
-const PATIENCE: Duration = Duration::from_secs(2);
-const GLANCE: Duration = Duration::from_millis(20);
 
 /// The log up to the newest head that is known to be durable.
 #[derive(Debug)]
@@ -74,29 +70,53 @@ impl Snapshot {
         self.evidence.page(page)
     }
 
-    /// The issuers that have receipts, by name.
+    /// The issuers that have receipts, by name. A running log is some thousands of receipts behind with their arrays: those
+    /// are looked for among the newest entries.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::Index`] when the issuers' arrays do not have every receipt.
+    /// [`StoreError`]; [`StoreError::Index`] when the issuers' arrays and the entries do not agree.
     pub fn streams(&self) -> Result<Vec<Stream>, StoreError> {
-        let started = Instant::now();
-        loop {
-            let mut streams: Vec<Stream> = Vec::new();
-            for path in self.index.arrays()? {
-                streams.extend(self.stream(&path)?);
-            }
-            let size = self.log.size().0;
-            let count: u64 = streams.iter().map(|stream| stream.count).sum();
-            if count == size {
-                streams.sort_by(|one, other| one.issuer.cmp(&other.issuer));
-                return Ok(streams);
-            }
-            if started.elapsed() > PATIENCE {
-                let why = format!("it has {count} receipts of the {size} that there are");
-                return Err(StoreError::index(self.index.dir(), why));
-            }
-            std::thread::sleep(GLANCE);
+        let mut streams: BTreeMap<IssuerName, Stream> = BTreeMap::new();
+        for path in self.index.arrays()? {
+            streams.extend(self.stream(&path)?.map(|stream| (stream.issuer.clone(), stream)));
         }
+        let counted: u64 = streams.values().map(|stream| stream.count).sum();
+        for (index, receipt) in self.not_in_arrays(&streams, self.log.size().0.saturating_sub(counted))? {
+            follow(&mut streams, index, &receipt).map_err(|why| StoreError::Damaged {
+                path: self.log.entries_path().to_owned(),
+                what: "entry",
+                position: index.0,
+                why,
+            })?;
+        }
+        Ok(streams.into_values().collect())
+    }
+
+    /// The newest receipts, `missing` of them, that the streams as the arrays have them lack; oldest first.
+    fn not_in_arrays(
+        &self,
+        streams: &BTreeMap<IssuerName, Stream>,
+        missing: u64,
+    ) -> Result<VecDeque<(LeafIndex, Receipt)>, StoreError> {
+        let mut found = VecDeque::new();
+        let mut pages = self.log.size().0.div_ceil(u64::from(TILE_WIDTH));
+        while (found.len() as u64) < missing {
+            let page = pages.checked_sub(1).and_then(|page| PageId::at(page, self.log.size().0)).ok_or_else(|| {
+                let why = format!("{missing} receipts are in no array, and not all of them are in the entries");
+                StoreError::index(self.index.dir(), why)
+            })?;
+            let bytes = self.log.resource(&ResourcePath::Entries(page))?.unwrap_or_default();
+            let entries = merkle::decode_entries(&bytes).unwrap_or_default();
+            for (place, entry) in entries.iter().enumerate().rev() {
+                let Ok(receipt) = Receipt::parse(entry) else { continue };
+                let counted = streams.get(receipt.issuer()).map_or(0, |stream| stream.count);
+                if receipt.seq().0 >= counted {
+                    found.push_front((LeafIndex(page.index * u64::from(TILE_WIDTH) + place as u64), receipt));
+                }
+            }
+            pages = page.index;
+        }
+        Ok(found)
     }
 
     /// The stream in one array, if any of it is below the size.
@@ -142,4 +162,30 @@ impl Snapshot {
     fn receipt(&self, index: LeafIndex) -> Result<Option<Receipt>, StoreError> {
         Ok(self.log.entry(index)?.and_then(|entry| Receipt::parse(&entry).ok()))
     }
+}
+
+/// Adds the receipt that comes next in its issuer's stream.
+fn follow(streams: &mut BTreeMap<IssuerName, Stream>, index: LeafIndex, receipt: &Receipt) -> Result<(), String> {
+    let issuer = receipt.issuer();
+    let (vkey, first) = match (streams.get(issuer), receipt.body()) {
+        (Some(stream), _) => (stream.vkey.clone(), stream.first),
+        (None, Body::Open(open)) => (open.vkey.shown().cloned().unwrap_or_default(), index),
+        (None, _) => return Err(format!("{issuer} was never opened before it")),
+    };
+    let count = streams.get(issuer).map_or(0, |stream| stream.count);
+    if receipt.seq().0 != count {
+        return Err(format!("it is number {} of {issuer}, and number {count} comes next", receipt.seq()));
+    }
+    let stream = Stream {
+        issuer: issuer.clone(),
+        vkey,
+        count: count + 1,
+        first,
+        last: index,
+        head: receipt.id(),
+        last_issued_at: receipt.issued_at(),
+        closed: matches!(receipt.body(), Body::Close(_)),
+    };
+    streams.insert(issuer.clone(), stream);
+    Ok(())
 }

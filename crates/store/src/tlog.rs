@@ -4,40 +4,47 @@
 //! entries  entries.offsets   every entry, oldest first (paged.rs)
 //! hashes/0 … hashes/7        its tree (levels.rs)
 //! heads    heads.offsets     every checkpoint ever signed, oldest first (paged.rs)
-//! heads.count                how many of them there are at least (head_count.rs)
+//! heads.count                how many of them there are at least (count_file.rs)
+//! hashes.count               how many leaves have durable hashes at least
 //! lock                       held by the one process that writes
 //! ```
 //!
 //! Nothing is ever rewritten. What counts is what `heads` says: an entry that no durable head covers was never
 //! logged. Order of a commit, and what a crash after each step leaves:
 //!
-//! 1. [`Tlog::append`]: entries and hashes written and synced -> an unsigned tail, cut off at the next start
+//! 1. [`Tlog::append`]: entries and hashes written, entries synced -> an unsigned tail, cut off at the next start
 //! 2. same call: the new entries and the tree's right edge read back from disk, root recomputed -> the same
 //! 3. the caller signs the root into a [`Sealed`] checkpoint -> the same
-//! 4. [`Tlog::record_head`]: checkpoint appended to `heads` and synced, **the commit point** -> the next start finds it
+//! 4. [`Tlog::record_head`]: checkpoint appended to `heads`, synced and read back, **the commit point** -> the next start finds it
 //! 5. same call: published to readers, the seal opened -> the same
 //!
 //! Any error in 1 to 4 poisons the log: what is durable is unknown until it is opened again.
 
-use crate::append_file::{self, sync_directory};
+use crate::append_file::{self, sync_directory, sync_way_to};
+use crate::count_file::CountFile;
+use crate::disk::{Disk, DiskFile, Found, OpenFor, RealDisk};
 use crate::error::StoreError;
-use crate::head_count::HeadCount;
 use crate::levels::{Levels, StoredTree};
 use crate::paged::PagedFile;
 use crate::reader::{Published, TlogReader};
 use crate::sealed::Sealed;
+use crate::torn::lacks_a_sector;
 use crate::verify::Inspection;
 use bytes::Bytes;
 use merkle::{EMPTY_ROOT, Frontier, Hash, PageId, RootHash, TILE_WIDTH, TreeSize, leaf_hash, root_of};
 use note::{SignedCheckpoint, Verified};
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Says what a stored checkpoint says, if it is one that this log signed; `None` for anything else.
 pub type HeadCheck<'a> = &'a (dyn Fn(&[u8]) -> Option<(TreeSize, RootHash)> + Sync);
 
 /// Entries a page.
 const PAGE: u64 = TILE_WIDTH as u64;
+/// Leaf hashes that a start may have to derive again, which takes some hundredths of a second.
+const SYNC_HASHES_AFTER: u64 = 8_192;
+pub(crate) const HEAD_COUNT: &str = "heads.count";
+pub(crate) const HASH_COUNT: &str = "hashes.count";
 /// Pages hashed at once while hashes are derived again: some 10 MB of entries.
 const REBUILD_PAGES: u64 = 64;
 /// Lines that a recorded head has at most: three, extensions, a blank one, signatures. Ours have five.
@@ -69,12 +76,15 @@ pub struct Tlog {
     entries: PagedFile,
     levels: Levels,
     heads: PagedFile,
-    head_count: HeadCount,
+    head_count: CountFile,
+    hash_count: CountFile,
+    /// How many leaves have durable hashes.
+    synced_hashes: TreeSize,
     frontier: Frontier,
     reader: TlogReader,
     poisoned: bool,
     dir: PathBuf,
-    _lock: File,
+    _lock: Arc<dyn DiskFile>,
 }
 
 impl Tlog {
@@ -84,35 +94,43 @@ impl Tlog {
     /// # Errors
     /// [`StoreError::Exists`] when there is something; [`StoreError::Io`].
     pub fn create(dir: &Path) -> Result<Tlog, StoreError> {
-        Tlog::create_with(dir, |_| Ok(()))
+        Tlog::create_on(&RealDisk, dir)
+    }
+
+    /// As [`Tlog::create`], on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`Tlog::create`].
+    pub fn create_on(disk: &dyn Disk, dir: &Path) -> Result<Tlog, StoreError> {
+        Tlog::create_with(disk, dir, |_| Ok(()))
     }
 
     /// As [`Tlog::create`]; `more` adds to the directory before it gets its name.
     pub(crate) fn create_with(
+        disk: &dyn Disk,
         dir: &Path,
         more: impl FnOnce(&Path) -> Result<(), StoreError>,
     ) -> Result<Tlog, StoreError> {
-        if fs::symlink_metadata(dir).is_ok() {
+        if disk.find(dir).map_err(|error| StoreError::io(dir, error))?.is_some() {
             return Err(StoreError::Exists(dir.to_owned()));
         }
         let mut name = dir.file_name().unwrap_or_default().to_owned();
         name.push(".being-made");
         let unfinished = dir.with_file_name(name);
         // What a killed attempt left is nobody's: nothing was ever logged in it.
-        match fs::remove_dir_all(&unfinished) {
+        match disk.remove_dir_all(&unfinished) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(StoreError::io(&unfinished, error));
             }
             _ => {}
         }
-        fs::create_dir_all(&unfinished).map_err(|error| StoreError::io(&unfinished, error))?;
-        drop((PagedFile::open(&unfinished, "entries")?, PagedFile::open(&unfinished, "heads")?));
-        drop((Levels::open(&unfinished)?, HeadCount::open(&unfinished)?));
+        disk.create_dir_all(&unfinished).map_err(|error| StoreError::io(&unfinished, error))?;
+        drop((PagedFile::open(disk, &unfinished, "entries")?, PagedFile::open(disk, &unfinished, "heads")?));
+        drop((Levels::open(disk, &unfinished)?, CountFile::open(disk, &unfinished, HEAD_COUNT)?));
         more(&unfinished)?;
-        sync_directory(&unfinished)?;
-        fs::rename(&unfinished, dir).map_err(|error| StoreError::io(dir, error))?;
-        sync_directory(&parent_of(dir))?;
-        Tlog::open(dir, &|_| None).map(|(log, _)| log)
+        sync_directory(disk, &unfinished)?;
+        disk.rename(&unfinished, dir).map_err(|error| StoreError::io(dir, error))?;
+        Tlog::open_on(disk, dir, &|_| None).map(|(log, _)| log)
     }
 
     /// Opens the log in `dir` and recovers: finds the last head that was signed, cuts off what it does not cover,
@@ -122,29 +140,43 @@ impl Tlog {
     /// # Errors
     /// [`StoreError`]; [`StoreError::InUse`] while another process has it.
     pub fn open(dir: &Path, head_check: HeadCheck<'_>) -> Result<(Tlog, Recovery), StoreError> {
-        let is_there = |name: &str| dir.join(name).is_file();
-        if !is_there("entries") && !is_there("heads") {
+        Tlog::open_on(&RealDisk, dir, head_check)
+    }
+
+    /// As [`Tlog::open`], on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`Tlog::open`].
+    pub fn open_on(disk: &dyn Disk, dir: &Path, head_check: HeadCheck<'_>) -> Result<(Tlog, Recovery), StoreError> {
+        let truth = ["entries", "heads"];
+        let mut is_there = [false; 2];
+        for (name, is_there) in truth.iter().zip(&mut is_there) {
+            let path = dir.join(name);
+            let found = disk.find(&path).map_err(|error| StoreError::io(&path, error))?;
+            *is_there = matches!(found, Some(Found::File(_)));
+        }
+        if is_there == [false; 2] {
             return Err(StoreError::Missing(dir.to_owned()));
         }
-        let lock = lock(dir)?;
-        for name in ["entries", "heads"] {
-            if !is_there(name) {
+        let lock = lock(disk, dir)?;
+        for (name, is_there) in truth.iter().zip(is_there) {
+            if !is_there {
                 return Err(damaged(&dir.join(name), "byte", 0, "the file is gone"));
             }
         }
+        sync_way_to(disk, dir)?;
         // Nothing but derived files is changed before everything has been looked at.
-        let mut heads = PagedFile::open(dir, "heads")?;
-        let (head_count, at_least) = HeadCount::open(dir)?;
+        let mut heads = PagedFile::open(disk, dir, "heads")?;
+        let (head_count, at_least) = CountFile::open(disk, dir, HEAD_COUNT)?;
         let last = last_head(&heads, at_least, head_check)?;
         let (size, root) = (last.size, last.root);
-        let mut entries = PagedFile::open(dir, "entries")?;
+        let mut entries = PagedFile::open(disk, dir, "entries")?;
         if entries.count() < size.0 {
             let why = format!("the last signed head covers {size} entries and only {} are there", entries.count());
             return Err(damaged(entries.path(), "entry", entries.count(), &why));
         }
-        let mut levels = Levels::open(dir)?;
-        let known = levels.fit(size)?;
-        rebuild_hashes(&entries, &mut levels, known, size)?;
+        let mut levels = Levels::open(disk, dir)?;
+        let (hash_count, synced) = CountFile::open(disk, dir, HASH_COUNT)?;
         let published = Published {
             size,
             root,
@@ -156,18 +188,44 @@ impl Tlog {
         let torn_head_bytes = heads.byte_len() - published.heads_end;
         let unsigned_entries = entries.count() - size.0;
         let reader = TlogReader::new(entries.reader(), levels.reader(), heads.reader(), published);
+        let known = levels.known(size);
+        let mut begin = TreeSize(known.0.min(synced));
+        if let Err(error) = leads_to(&entries, &levels, begin, size, root) {
+            if leads_to(&entries, &levels, TreeSize(0), size, root).is_err() {
+                levels.fit(known)?;
+                rebuild_hashes(&entries, &mut levels, known, size)?;
+                reader.verify(head_check, &mut |_, _| {})?;
+                return Err(error);
+            }
+            tracing::warn!(path = %dir.display(), %error, "the entries lead to the signed root; deriving all hashes again");
+            begin = TreeSize(0);
+        }
+        levels.fit(begin)?;
+        rebuild_hashes(&entries, &mut levels, begin, size)?;
         let frontier = frontier_of(&levels, size)?;
         if frontier.root() != root {
-            reader.verify(head_check, &mut |_, _| {})?;
             return Err(StoreError::WrongRoot { size });
         }
-        check_entries(&entries, &levels, TreeSize(size.0.saturating_sub(1) / PAGE * PAGE), size)?;
+        hash_count.write(size.0)?;
         heads.settle(last.count)?;
         entries.settle(size.0)?;
         head_count.write(last.count)?;
-        let recovery = Recovery { unsigned_entries, torn_head_bytes, rebuilt_hashes: size.0 - known.0 };
+        sync_directory(disk, dir)?;
+        let recovery = Recovery { unsigned_entries, torn_head_bytes, rebuilt_hashes: size.0 - begin.0 };
         let dir = dir.to_owned();
-        let log = Tlog { entries, levels, heads, head_count, frontier, reader, poisoned: false, dir, _lock: lock };
+        let log = Tlog {
+            entries,
+            levels,
+            heads,
+            head_count,
+            hash_count,
+            synced_hashes: size,
+            frontier,
+            reader,
+            poisoned: false,
+            dir,
+            _lock: lock,
+        };
         Ok((log, recovery))
     }
 
@@ -198,7 +256,7 @@ impl Tlog {
         let before = self.frontier.size();
         if !entries.is_empty() {
             self.write(entries)?;
-            self.sync(before)?;
+            self.sync()?;
             self.read_back(before)?;
         }
         Ok(self.appended())
@@ -231,6 +289,7 @@ impl Tlog {
         self.guarded(|log| {
             log.heads.append(&[head.peek().bytes()])?;
             log.heads.sync()?;
+            log.heads.read_back(head.peek().bytes())?;
             log.head_count.write(log.heads.count())?;
             let head = head.open();
             log.reader.publish(Published {
@@ -270,12 +329,26 @@ impl Tlog {
         })
     }
 
-    /// Step 1, second half: what was written behind `before` entries is durable.
-    pub(crate) fn sync(&mut self, before: TreeSize) -> Result<(), StoreError> {
+    /// Step 1, second half: the entries that were written are durable.
+    pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
         self.guarded(|log| {
             log.entries.sync()?;
-            log.levels.sync(before, log.frontier.size())
+            log.sync_hashes_if_due()
         })
+    }
+
+    /// Hashes can be derived again, so they cost a commit no sync of their own: now and then is enough to have little to
+    /// derive at the next start. Only of what is committed it may be said that it is durable: the rest may yet be cut
+    /// off and be replaced.
+    fn sync_hashes_if_due(&mut self) -> Result<(), StoreError> {
+        let committed = self.reader.size();
+        if committed.0 - self.synced_hashes.0 < SYNC_HASHES_AFTER {
+            return Ok(());
+        }
+        self.levels.sync(self.synced_hashes, self.frontier.size())?;
+        self.hash_count.write(committed.0)?;
+        self.synced_hashes = committed;
+        Ok(())
     }
 
     /// Step 2: what was written has to come back from the files, entry by entry, and lead to the root that is to be
@@ -321,13 +394,9 @@ pub(crate) struct LastHead {
 }
 
 /// The last head in the file that this log signed. What a crash leaves behind it of a head that was being written is
-/// cut short, is empty, or ends in a zero byte, which no head holds. Anything else there is damage, and so are fewer
-/// heads than were counted; then the log must not start: it might sign a second history over one that it released.
+/// cut short or lacks a sector. Anything else there is damage, and so are fewer heads than were counted; then the log
+/// must not start: it might sign a second history over one that it released.
 pub(crate) fn last_head(heads: &PagedFile, at_least: u64, head_check: HeadCheck<'_>) -> Result<LastHead, StoreError> {
-    let tail = heads.torn_tail()?;
-    if holds_a_head(tail.get(2..).unwrap_or_default(), head_check) {
-        return Err(damaged(heads.path(), "head", heads.count(), "it is whole, and its length is not"));
-    }
     let mut count = heads.count();
     let last = loop {
         let Some(last) = count.checked_sub(1) else {
@@ -338,16 +407,23 @@ pub(crate) fn last_head(heads: &PagedFile, at_least: u64, head_check: HeadCheck<
         if let Some((size, root)) = head_check(&head) {
             break LastHead { count, latest: Some(Bytes::from(head)), size, root };
         }
-        if head.last().is_some_and(|byte| *byte != 0) {
-            return Err(damaged(
-                heads.path(),
-                "head",
-                last,
-                "it is whole, and not a checkpoint that this log's key signed: if the key file is another log's, give the right one",
-            ));
-        }
         count = last;
     };
+    let end = heads.end_of(last.count)?;
+    let rest = heads.rest(end)?;
+    if let Some((length, head)) = rest.split_first_chunk::<2>()
+        && !lacks_a_sector(&rest, end)
+    {
+        let is_whole = usize::from(u16::from_be_bytes(*length)) <= head.len();
+        let why = if holds_a_head(head, head_check) {
+            "it is whole, and its length is not"
+        } else {
+            "it is whole, and not a checkpoint that this log's key signed: if the key file is another log's, give the right one"
+        };
+        if is_whole || holds_a_head(head, head_check) {
+            return Err(damaged(heads.path(), "head", last.count, why));
+        }
+    }
     if last.count < at_least {
         let why = format!("{at_least} heads were signed and only {} are there", last.count);
         return Err(damaged(heads.path(), "head", last.count, &why));
@@ -384,6 +460,31 @@ fn rebuild_hashes(entries: &PagedFile, levels: &mut Levels, known: TreeSize, siz
     levels.sync(known, size)
 }
 
+/// Whether the stored hashes of the first `begin` leaves, and the entries from there on, lead to the root. Changes
+/// nothing: where they do not, the stored hashes tell which entry is wrong.
+fn leads_to(
+    entries: &PagedFile,
+    levels: &Levels,
+    begin: TreeSize,
+    size: TreeSize,
+    root: RootHash,
+) -> Result<(), StoreError> {
+    let reader = entries.reader();
+    let mut frontier = frontier_of(levels, begin)?;
+    for index in begin.0 / PAGE..size.0.div_ceil(PAGE) {
+        let Some(page) = PageId::at(index, size.0) else { break };
+        let bytes = reader.page(page, entries.end())?;
+        let strings = merkle::decode_entries(&bytes).unwrap_or_default();
+        let skipped = begin.0.saturating_sub(index * PAGE) as usize;
+        strings.iter().skip(skipped).for_each(|entry| frontier.push(leaf_hash(entry)));
+    }
+    if frontier.root() != root {
+        return Err(StoreError::WrongRoot { size });
+    }
+    // A tile that was full before is in the frontier by its root only.
+    check_entries(entries, levels, TreeSize(begin.0.saturating_sub(1) / PAGE * PAGE), begin)
+}
+
 /// The frontier of the stored tree: one subtree for each one-bit of the size.
 fn frontier_of(levels: &Levels, size: TreeSize) -> Result<Frontier, StoreError> {
     let levels = levels.reader();
@@ -402,17 +503,9 @@ fn damaged(path: &Path, what: &'static str, position: u64, why: &str) -> StoreEr
     StoreError::Damaged { path: path.to_owned(), what, position, why: why.to_owned() }
 }
 
-fn lock(dir: &Path) -> Result<File, StoreError> {
+fn lock(disk: &dyn Disk, dir: &Path) -> Result<Arc<dyn DiskFile>, StoreError> {
     let path = dir.join("lock");
-    let file = File::options().write(true).create(true).truncate(false).open(&path);
-    let file = file.map_err(|error| StoreError::io(&path, error))?;
-    append_file::lock(&file, &path, dir)?;
+    let file = disk.open(&path, OpenFor::Writing).map_err(|error| StoreError::io(&path, error))?;
+    append_file::lock(&*file, &path, dir)?;
     Ok(file)
-}
-
-fn parent_of(dir: &Path) -> PathBuf {
-    match dir.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
 }

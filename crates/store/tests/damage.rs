@@ -23,6 +23,8 @@ fn closed(dir: &Path, commits: &[u64]) -> (Vec<(PathBuf, Vec<u8>)>, u64) {
     let mut log = Tlog::create(&path).unwrap();
     commits.iter().for_each(|count| commit(&mut log, *count));
     drop(log);
+    // So that all hashes count as durable: the start looks at nothing but the right edge.
+    drop(open(&path).unwrap());
     (snapshot(&path), commits.iter().sum())
 }
 
@@ -204,6 +206,10 @@ fn a_flipped_bit_anywhere_in_entries_hashes_or_heads_is_found_and_placed() {
             lay(&work, &flipped);
             // At the start where it matters to what is signed next; by reading everything anywhere.
             let found = open(&work).and_then(|log| verify(&log));
+            if found.is_ok() && name.starts_with("hashes") {
+                assert_eq!(snapshot(&work), files, "{name} byte {byte}: derived again");
+                continue;
+            }
             let Err(StoreError::Damaged { path, what, position, .. }) = found else {
                 panic!("{name} byte {byte}: {found:?}");
             };

@@ -12,8 +12,12 @@ pub(crate) fn key() -> SigningKey {
 }
 
 pub(crate) fn head(size: TreeSize, root: RootHash) -> Sealed<SignedCheckpoint<Verified>> {
+    Sealed::new(sign(size, root))
+}
+
+pub(crate) fn sign(size: TreeSize, root: RootHash) -> SignedCheckpoint<Verified> {
     let head = Checkpoint::new(Origin::new("log.example").unwrap(), size, root);
-    Sealed::new(note::sign_checkpoint(&head, &key()).unwrap())
+    note::sign_checkpoint(&head, &key()).unwrap()
 }
 
 pub(crate) fn is_ours(bytes: &[u8]) -> Option<(TreeSize, RootHash)> {
