@@ -17,7 +17,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-pub(crate) const IDS: TableDefinition<'_, &[u8; 32], u64> = TableDefinition::new("ids");
+/// Bytes of an id that are its key: half of it, which halves the file. Two receipts whose ids begin alike take 2^64
+/// hashes to make, and only hide each other from a look-up.
+pub(crate) const KEY_LEN: usize = 16;
+pub(crate) const IDS: TableDefinition<'_, &[u8; KEY_LEN], u64> = TableDefinition::new("ids");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const THROUGH: &str = "through";
 /// Ids a transaction: measured best at some ten thousand; also how many a lookup may have to scan.
@@ -31,6 +34,11 @@ pub(crate) const CACHE_BYTES: usize = 16 << 20;
 pub(crate) struct IdIndex {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What an id is found by.
+pub(crate) fn key_of(id: &Hash) -> &[u8; KEY_LEN] {
+    id.0.first_chunk().expect("an id is longer than its first half")
 }
 
 /// For lookups; cheap to clone.
@@ -144,13 +152,14 @@ impl IdReader {
         &self.shared.path
     }
 
-    /// Where the leaf with this hash is, if there is one. Of several the last one indexed.
+    /// Where the leaf with this hash is, if there is one: the caller compares, for only the first half of it is known to
+    /// be the same. Of several the last one indexed.
     pub(crate) fn index_of(&self, id: &Hash) -> Result<Option<LeafIndex>, StoreError> {
         let shared = &self.shared;
         let through = shared.lock().through;
         let found = || -> Result<Option<u64>, redb::Error> {
             let table = shared.database.begin_read()?.open_table(IDS)?;
-            Ok(table.get(&id.0)?.map(|index| index.value()))
+            Ok(table.get(key_of(id))?.map(|index| index.value()))
         };
         // redb panics over some pages that have rotted.
         let indexed = match catch_unwind(AssertUnwindSafe(found)) {
@@ -225,7 +234,7 @@ impl Shared {
             {
                 let mut table = transaction.open_table(IDS)?;
                 for (index, leaf) in (first..).zip(leaves) {
-                    table.insert(&leaf.0, index)?;
+                    table.insert(key_of(leaf), index)?;
                 }
                 transaction.open_table(META)?.insert(THROUGH, through)?;
             }

@@ -1,4 +1,4 @@
-//! The id index compared with the leaf hashes, whole: every id that it holds must be the hash of the leaf that it names,
+//! The id index compared with the leaf hashes, whole: every id that it holds must begin the hash of the leaf that it names,
 //! and there must be as many as leaves that it says it knows. So one pass over it, in its own order, shows both that
 //! nothing in it is wrong and that nothing is missing.
 //!
@@ -8,9 +8,9 @@
 use crate::append_file::FileReader;
 use crate::disk::RealDisk;
 use crate::finding::{Finding, Findings};
-use crate::ids::{CACHE_BYTES, IDS, through};
+use crate::ids::{CACHE_BYTES, IDS, KEY_LEN, key_of, through};
 use crate::reader::TlogReader;
-use merkle::{Hash, LeafIndex};
+use merkle::LeafIndex;
 use rayon::prelude::*;
 use redb::{Database, ReadableDatabase, StorageBackend};
 use std::collections::BTreeMap;
@@ -86,14 +86,15 @@ struct Part {
 fn look_at(database: &Database, part: u16, known: u64, log: &TlogReader) -> Result<Part, redb::Error> {
     let table = database.begin_read()?.open_table(IDS)?;
     let width = 256 / PARTS;
-    let (mut first, mut last) = ([0; 32], [0xff; 32]);
+    let (mut first, mut last) = ([0; KEY_LEN], [0xff; KEY_LEN]);
     first[0] = (part * width) as u8;
     last[0] = (part * width + width - 1) as u8;
     let mut found = Part { good: 0, wrong: Vec::new() };
-    for row in table.range::<&[u8; 32]>(&first..=&last)? {
+    for row in table.range::<&[u8; KEY_LEN]>(&first..=&last)? {
         let (id, index) = row?;
-        let (id, index) = (Hash(*id.value()), index.value());
-        let is_there = index < known && log.leaf(LeafIndex(index)).is_ok_and(|leaf| leaf == Some(id));
+        let (id, index) = (id.value(), index.value());
+        let is_there =
+            index < known && log.leaf(LeafIndex(index)).is_ok_and(|leaf| leaf.is_some_and(|leaf| key_of(&leaf) == id));
         if is_there {
             found.good += 1;
         } else if found.wrong.len() < MAX_NAMED {
@@ -109,7 +110,7 @@ fn missing(database: &Database, known: u64, log: &TlogReader) -> Result<Vec<u64>
     let mut missing = Vec::new();
     for index in 0..known {
         let Ok(Some(leaf)) = log.leaf(LeafIndex(index)) else { continue };
-        if table.get(&leaf.0)?.map(|found| found.value()) != Some(index) {
+        if table.get(key_of(&leaf))?.map(|found| found.value()) != Some(index) {
             missing.push(index);
             if missing.len() == MAX_NAMED {
                 break;
