@@ -219,7 +219,7 @@ fn a_wrong_place_in_an_issuers_array_is_noticed_when_it_is_looked_up() {
                 let name = IssuerName(key.name().clone());
                 store.reader().index_of(&name, SeqNo(byte / 8))
             });
-            let wrong = found.filter(|found| matches!(found, Err(StoreError::Damaged { what: "entry", .. }))).count();
+            let wrong = found.filter(|found| matches!(found, Err(StoreError::Damaged { what: "place", .. }))).count();
             assert_eq!(wrong, 1, "{array:?} byte {byte}");
         }
     }
