@@ -11,7 +11,7 @@ const EIO: i32 = 5;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The disk, or the right to use it.
-    #[error("{path}: {source}; what is on disk is unknown until the log is opened again")]
+    #[error("{path}: {source}; {}", what_next(source))]
     Io {
         /// The file or directory.
         path: PathBuf,
@@ -84,7 +84,7 @@ pub enum StoreError {
     Sign(#[from] note::CheckpointError),
     /// sled or redb, which hold only what can be rebuilt.
     #[error(
-        "the index below {path} failed: {why}; stop the log and delete that directory or file: it is rebuilt at the next start"
+        "the index below {path} failed: {why}; if the disk has room and can be written to, stop the log and delete that directory or file: it is rebuilt at the next start"
     )]
     Index {
         /// Where it lies.
@@ -113,5 +113,18 @@ impl StoreError {
 
     pub(crate) fn index(path: &Path, why: impl ToString) -> StoreError {
         StoreError::Index { path: path.to_owned(), why: why.to_string() }
+    }
+}
+
+/// What an operator does about a file operation that failed.
+fn what_next(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room on that disk, then start again: what was written last is looked at then"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "make that file system writable, then start again",
+        io::ErrorKind::PermissionDenied => "give this user the right to write there, then start again",
+        io::ErrorKind::NotFound => "look whether the path is right and the disk is mounted",
+        _ => "look at the disk and the system's messages, then start again: what is on disk is looked at then",
     }
 }

@@ -115,7 +115,12 @@ impl IssuerIndex {
         first: SeqNo,
         indexes: &[u64],
     ) -> Result<(), StoreError> {
-        if Some(file.len()) != first.0.checked_mul(INDEX_LEN) {
+        let end = first.0.saturating_mul(INDEX_LEN);
+        if file.len() > end {
+            // What a write that failed has left, on a disk that was full, say. Nobody else writes here.
+            file.settle(end)?;
+        }
+        if file.len() != end {
             let why =
                 format!("{issuer} has {} places in it and its next receipt is number {first}", file.len() / INDEX_LEN);
             return Err(StoreError::index(file.path(), why));
@@ -203,5 +208,41 @@ impl IssuerIndex {
     /// The issuer's array.
     pub(crate) fn path(&self, issuer: &IssuerName) -> PathBuf {
         self.dir.join(merkle::Hash(Sha256::digest(issuer.as_str().as_bytes()).into()).to_hex())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn what_a_failed_write_has_left_is_cut_off_by_the_next_one_and_places_are_found_all_the_while() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = IssuerIndex::open(&RealDisk::shared(), dir.path()).unwrap();
+        let issuer = IssuerName::new("gate.example/a").unwrap();
+        let add = |seq: u64| index.add(std::iter::once((issuer.clone(), SeqNo(seq), LeafIndex(10 + seq))));
+        let all = |count: u64| {
+            (0..count + 1).for_each(|seq| {
+                let expected = (seq < count).then_some(LeafIndex(10 + seq));
+                assert_eq!(index.index_of(&issuer, SeqNo(seq)).unwrap(), expected, "{seq} of {count}");
+            });
+        };
+        (0..3).for_each(add);
+        all(3);
+        index.write(&issuer).unwrap();
+        all(3);
+        // Some of the next place, and no more room.
+        let mut array = std::fs::OpenOptions::new().append(true).open(index.path(&issuer)).unwrap();
+        array.write_all(&[0, 0, 0, 0, 9]).unwrap();
+        (3..5).for_each(add);
+        all(5);
+        index.write(&issuer).unwrap();
+        all(5);
+        // An array that lacks something is another matter: it is derived again at the next start.
+        std::fs::write(index.path(&issuer), [0; 8]).unwrap();
+        add(5);
+        assert!(matches!(index.write(&issuer), Err(StoreError::Index { .. })));
     }
 }
