@@ -189,7 +189,7 @@ pub fn retire(path: &Path, name: &str, own: Option<&VerifierKey>) -> Result<(Ver
             let line = |line| if is_its(line) { format!("{RETIRED}{key}\n") } else { format!("{line}\n") };
             return Ok(Some(text.lines().map(line).collect()));
         }
-        found = text.lines().filter_map(retired_key).filter(|key| key.name().as_str() == name).last();
+        found = text.lines().rev().filter_map(retired_key).find(|key| key.name().as_str() == name);
         Ok(None)
     })?;
     found.map(|key| (key, change)).ok_or_else(|| IssuersError::NotListed(name.to_owned()))
