@@ -236,9 +236,14 @@ impl<L: Ledger> Committer<L> {
         let Some(state) = known.or_else(|| self.registry.submitter(issuer)) else {
             return Ok(Judged::NotTaken(Refusal::unknown_issuer(&receipt).into()));
         };
-        let fault = Cell::new(None);
+        let (fault, place_of_it) = (Cell::new(None), Cell::new(None));
         let held = |seq| {
-            staged.id_at(issuer, seq).or_else(|| self.held_id(issuer, seq).map_err(|found| fault.set(Some(found))).ok())
+            let in_store = || self.held(issuer, seq, receipt.id()).map_err(|found| fault.set(Some(found))).ok();
+            staged.id_at(issuer, seq).or_else(|| {
+                let (index, id) = in_store()?;
+                place_of_it.set(Some(index));
+                Some(id)
+            })
         };
         let placed = place(&state, checked, &held, Some(now));
         if let Some(fault) = fault.take() {
@@ -253,7 +258,10 @@ impl<L: Ledger> Committer<L> {
             }
             Err(refusal) if refusal.code == RefusalCode::Duplicate => match staged.offset_of(issuer, receipt.seq()) {
                 Some(offset) => Ok(Judged::Staged { offset, duplicate: true }),
-                None => Ok(Judged::Held { located: Located::new(&receipt, self.held_index(issuer, receipt.seq())?) }),
+                None => {
+                    let index = place_of_it.get().map_or_else(|| self.held_index(issuer, receipt.seq()), Ok)?;
+                    Ok(Judged::Held { located: Located::new(&receipt, index) })
+                }
             },
             Err(mut refusal) => match refusal.fork.take() {
                 Some(pair) => {
@@ -318,11 +326,16 @@ impl<L: Ledger> Committer<L> {
         self.shelf.index_of(issuer, seq)?.ok_or_else(missing)
     }
 
-    fn held_id(&self, issuer: &IssuerName, seq: SeqNo) -> Result<ReceiptId, StoreFault> {
+    /// Which receipt of `issuer` is held at `seq`, and where. Anybody can send copies of what is logged, so the receipt that
+    /// is `offered` again is told by the hash at its place alone: no entry is read.
+    fn held(&self, issuer: &IssuerName, seq: SeqNo, offered: ReceiptId) -> Result<(LeafIndex, ReceiptId), StoreFault> {
+        if let Some(said) = self.shelf.said_at(issuer, seq)?.filter(|(_, id)| *id == offered) {
+            return Ok(said);
+        }
         let index = self.held_index(issuer, seq)?;
         // A leaf's hash is its receipt's id. Without it a duplicate could not be told from a fork.
         let missing = || StoreFault(format!("the hash of entry {index} cannot be read from the store"));
-        self.shelf.subtree(0, index.0).map(ReceiptId).ok_or_else(missing)
+        self.shelf.subtree(0, index.0).map(|leaf| (index, ReceiptId(leaf))).ok_or_else(missing)
     }
 }
 

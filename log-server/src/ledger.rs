@@ -73,6 +73,13 @@ pub trait Shelf: HashSource + Send + Sync + 'static {
     /// [`StoreFault`].
     fn index_of(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<LeafIndex>, StoreFault>;
 
+    /// Where the receipt of `issuer` at `seq` is said to be, and which one is there: cheap, and sure only where that is
+    /// the receipt that is asked about.
+    ///
+    /// # Errors
+    /// [`StoreFault`].
+    fn said_at(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<(LeafIndex, ReceiptId)>, StoreFault>;
+
     /// Where the receipt with this id is.
     ///
     /// # Errors

@@ -6,9 +6,11 @@ use crate::ledger::Shelf;
 use crate::publication::Publication;
 use crate::refusal::NotTaken;
 use crate::registry::Registry;
-use crate::vetting::{Vetted, VettingPool, vet_alone, vet_in_batch};
+use crate::vetting::{BatchSoFar, Vetted, VettingPool, vet_alone};
 use bytes::Bytes;
+use receipt::IssuerName;
 use service::budget::ByteBudget;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
@@ -139,13 +141,19 @@ impl Log {
         let bytes: usize = entries.iter().map(Bytes::len).sum();
         let places = u32::try_from(bytes.min(BATCH_BYTES_AT_ONCE)).unwrap_or(u32::MAX);
         let _places = self.batches.acquire_many(places).await.map_err(|_| NotTaken::Stopping)?;
-        let mut vetted = Vec::with_capacity(entries.len());
+        let (mut vetted, mut so_far) = (Vec::with_capacity(entries.len()), Arc::new(BatchSoFar::default()));
         for piece in entries.chunks(VETTED_AT_ONCE) {
-            let registry = Arc::clone(&self.registry);
-            let piece = self.pool.map(piece.to_vec(), move |entry| vet_in_batch(entry, &registry)).await;
-            vetted.extend(piece.ok_or_else(|| refused(NotTaken::Overloaded))?);
+            let (registry, known) = (Arc::clone(&self.registry), Arc::clone(&so_far));
+            let piece = self.pool.map(piece.to_vec(), move |entry| known.vet(entry, &registry)).await;
+            let piece = piece.ok_or_else(|| refused(NotTaken::Overloaded))?;
+            let so_far = Arc::make_mut(&mut so_far);
+            vetted.extend(piece.into_iter().map(|one| so_far.settle(one, &self.registry)));
         }
-        self.commit(vetted).await
+        // Keyless traffic takes no place in the queue.
+        match refused_outright(vetted) {
+            Ok(outcomes) => Ok(outcomes),
+            Err(vetted) => self.commit(vetted).await,
+        }
     }
 
     async fn commit(&self, receipts: Vec<Vetted>) -> Result<Vec<Outcome>, NotTaken> {
@@ -177,6 +185,28 @@ impl Log {
         // Its end is a few instructions away; the bound is for what nobody thought of.
         let _ended_or_late = tokio::time::timeout(Duration::from_secs(1), ended).await;
     }
+}
+
+/// The outcomes of a batch in which nothing goes on to the committer; else the batch.
+fn refused_outright(vetted: Vec<Vetted>) -> Result<Vec<Outcome>, Vec<Vetted>> {
+    let mut stopped: HashMap<&IssuerName, &'static str> = HashMap::new();
+    let mut outcomes = Vec::with_capacity(vetted.len());
+    for one in &vetted {
+        let Vetted::NotTaken { reason, issuer } = one else { return Err(vetted) };
+        outcomes.push(match issuer.as_ref().and_then(|issuer| stopped.get(issuer)) {
+            Some(code) => Outcome::Skipped(code),
+            None => Outcome::NotTaken(reason.clone()),
+        });
+        if let Some(issuer) = issuer {
+            stopped.entry(issuer).or_insert(reason.code());
+        }
+    }
+    for outcome in &outcomes {
+        if let Outcome::NotTaken(reason) = outcome {
+            let _counted = refused(reason.clone());
+        }
+    }
+    Ok(outcomes)
 }
 
 /// Queues receipts for the committer, or says why not, to whom it would have answered.

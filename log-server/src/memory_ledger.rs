@@ -137,6 +137,11 @@ impl Shelf for MemoryLedger {
         Ok(self.0.lock().unwrap().indices.get(&(issuer.clone(), seq)).map(|index| LeafIndex(*index)))
     }
 
+    fn said_at(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<(LeafIndex, ReceiptId)>, StoreFault> {
+        let Some(index) = self.index_of(issuer, seq)? else { return Ok(None) };
+        Ok(self.subtree(0, index.0).map(|leaf| (index, ReceiptId(leaf))))
+    }
+
     fn index_of_id(&self, _: &ReceiptId) -> Result<Option<LeafIndex>, StoreFault> {
         Ok(None)
     }

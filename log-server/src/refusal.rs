@@ -112,6 +112,12 @@ impl NotTaken {
         }
     }
 
+    /// Whether whoever sent it has shown no key of a listed issuer.
+    pub fn is_keyless(&self) -> bool {
+        let keyless = [RefusalCode::Malformed, RefusalCode::UnknownIssuer, RefusalCode::BadSignature];
+        matches!(self, Self::Rules(refusal) if keyless.contains(&refusal.code))
+    }
+
     /// As the answer to a submission of one receipt.
     pub fn to_problem(&self) -> Problem {
         let (status, code, title) = self.row();

@@ -1,4 +1,5 @@
-//! At start: is this store as new as what witnesses have seen of it?
+//! Is this store as new as what witnesses have seen of it? Asked at start, and again of every head that a witness shows
+//! later: one that was down at the start may come back with more than is here.
 //!
 //! A log that runs on a restored backup signs a second history over the one that was seen. Its own disk cannot tell; the
 //! witnesses can, since each serves the latest head that it cosigned. The log's own signature on that head is what
@@ -16,6 +17,8 @@ use client::{BoundedClient, WitnessClient};
 use futures_util::future::join_all;
 use merkle::{ConsistencyProof, HashSource, MissingHash, TreeSize, root_of};
 use note::{Checkpoint, Origin, SignedCheckpoint, Verified, VerifierKey};
+use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Why the log must not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,6 +109,34 @@ pub async fn check(
         }
     }
     Ok(())
+}
+
+/// Where heads that witnesses show while the log runs are compared with what the log has.
+#[derive(Clone)]
+pub struct Lookout {
+    own: Arc<dyn Shelf>,
+    log: VerifierKey,
+    found: watch::Sender<Option<Restored>>,
+}
+
+impl Lookout {
+    /// Over the tree in `own`, of the log with key `log`.
+    pub fn new(own: Arc<dyn Shelf>, log: VerifierKey) -> Self {
+        Self { own, log, found: watch::Sender::new(None) }
+    }
+
+    /// The first head that this log cannot have signed over what it has: it must stop.
+    pub fn found(&self) -> watch::Receiver<Option<Restored>> {
+        self.found.subscribe()
+    }
+
+    /// `witness` shows `checkpoint`; `newest` is asked for afterwards, so that it covers whatever an honest log has shown.
+    pub fn see(&self, witness: &str, checkpoint: &[u8], newest: &SignedCheckpoint<Verified>) {
+        let Ok(seen) = SignedCheckpoint::parse(checkpoint).and_then(|head| head.verify(&self.log)) else { return };
+        if let Err(found) = compare(witness, seen.checkpoint(), self.own.as_ref(), newest.checkpoint().size) {
+            self.found.send_replace(Some(found));
+        }
+    }
 }
 
 fn compare(witness: &str, seen: &Checkpoint, own: &dyn HashSource, size: TreeSize) -> Result<(), Restored> {

@@ -15,7 +15,7 @@ use crate::proofs::Proofs;
 use crate::publication::Publication;
 use crate::quorum::Quorum;
 use crate::registry::{Known, Registry};
-use crate::restored::{self, Restored};
+use crate::restored::{self, Lookout, Restored};
 use crate::room::{Room, Watch};
 use crate::routes::{self, Vitals};
 use crate::vetting::VettingPool;
@@ -168,6 +168,8 @@ pub async fn run_operated<L: Ledger>(
     let thread = thread.map_err(|error| system(&error))?;
 
     let proofs = Arc::new(Proofs::new(shelf.clone()));
+    let lookout = Lookout::new(shelf.clone(), key.clone());
+    let beyond = lookout.found();
     let mut beside = JoinSet::new();
     for (place, witness) in witnesses.into_iter().enumerate() {
         beside.spawn(witnesses::follow(
@@ -177,6 +179,7 @@ pub async fn run_operated<L: Ledger>(
             http.clone(),
             Arc::clone(&publication),
             Arc::clone(&proofs),
+            lookout.clone(),
             config.witness_poll(),
         ));
     }
@@ -184,7 +187,8 @@ pub async fn run_operated<L: Ledger>(
     beside.spawn(async move { ticking.run_ticker().await });
     let list = Arc::new(IssuerList::new(issuers, key.clone(), queue.clone()));
     beside.spawn(follow_reloads(Arc::clone(&list), tls.clone(), reload));
-    beside.spawn(stop_at_damage(damage.clone(), stop_taking));
+    beside.spawn(stop_at_damage(damage.clone(), stop_taking.clone()));
+    beside.spawn(stop_at_beyond(beyond.clone(), stop_taking));
 
     let pool = VettingPool::new().map_err(|error| system(&error))?;
     let gauges = Gauges::new(Arc::clone(&publication), Arc::clone(&room), &witness_keys, config.queue);
@@ -226,9 +230,10 @@ pub async fn run_operated<L: Ledger>(
         .await
         .unwrap_or_else(|_| Err(StoreFault("the committer ended unexpectedly; see the messages above".to_owned())));
     let _ = tokio::task::spawn_blocking(move || thread.join()).await;
-    match damage.borrow().clone() {
-        Some(damage) => Err(RunError::Damaged(damage)),
-        None => Ok(result?),
+    match (beyond.borrow().clone(), damage.borrow().clone()) {
+        (Some(beyond), _) => Err(RunError::Restored(beyond)),
+        (None, Some(damage)) => Err(RunError::Damaged(damage)),
+        (None, None) => Ok(result?),
     }
 }
 
@@ -238,6 +243,18 @@ async fn stop_at_damage(mut damage: watch::Receiver<Option<StoreFault>>, stop_ta
         tracing::error!(
             damage = found.as_ref().map(tracing::field::display),
             "the store is damaged; the log takes no more receipts and stops"
+        );
+        stop_taking.send_replace(false);
+    }
+    std::future::pending().await
+}
+
+/// Takes no more receipts, and so ends the log, as soon as a witness shows a head of ours that this store does not lead to.
+async fn stop_at_beyond(mut beyond: watch::Receiver<Option<Restored>>, stop_taking: watch::Sender<bool>) {
+    if let Ok(found) = beyond.wait_for(Option::is_some).await {
+        tracing::error!(
+            found = found.as_ref().map(tracing::field::display),
+            "a witness has seen another history of this log; the log takes no more receipts and stops"
         );
         stop_taking.send_replace(false);
     }

@@ -101,6 +101,10 @@ impl Shelf for StoredShelf {
         self.noted(self.reader.index_of(issuer, seq))
     }
 
+    fn said_at(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<(LeafIndex, ReceiptId)>, StoreFault> {
+        self.noted(self.reader.said_at(issuer, seq))
+    }
+
     fn index_of_id(&self, id: &ReceiptId) -> Result<Option<LeafIndex>, StoreFault> {
         self.noted(self.reader.index_of_id(id))
     }

@@ -13,6 +13,7 @@ use crate::config::{Protocol, Witness};
 use crate::proofs::Proofs;
 use crate::publication::Publication;
 use crate::pusher;
+use crate::restored::Lookout;
 use client::{BoundedClient, FetchError, Timeouts, WitnessClient};
 use note::{CosignatureLine, Origin, SignedNote};
 use std::sync::Arc;
@@ -39,10 +40,11 @@ pub async fn follow(
     http: BoundedClient,
     publication: Arc<Publication>,
     proofs: Arc<Proofs>,
+    lookout: Lookout,
     poll: Duration,
 ) {
     match witness.protocol {
-        Protocol::Counterfoil => nudge(place, witness, origin, http, publication, poll).await,
+        Protocol::Counterfoil => nudge(place, witness, origin, http, publication, lookout, poll).await,
         Protocol::TlogWitness => pusher::run(place, witness, http, publication, proofs, poll).await,
     }
 }
@@ -53,6 +55,7 @@ async fn nudge(
     origin: Origin,
     http: BoundedClient,
     publication: Arc<Publication>,
+    lookout: Lookout,
     poll: Duration,
 ) {
     let client = WitnessClient::new(witness.url.clone(), http);
@@ -62,7 +65,7 @@ async fn nudge(
     loop {
         offers.borrow_and_update();
         if publication.served().is_some() {
-            match ask(&client, place, &origin, &publication).await {
+            match ask(&client, (place, name.as_str()), &origin, &publication, &lookout).await {
                 Ok(()) => {
                     if failures > 0 {
                         tracing::info!(witness = %name, "the witness answers again");
@@ -99,9 +102,10 @@ async fn nudge(
 /// One round: nudge, and where that did not bring a cosignature of the head on offer, the monitoring path.
 async fn ask(
     client: &WitnessClient,
-    place: usize,
+    (place, name): (usize, &str),
     origin: &Origin,
     publication: &Publication,
+    lookout: &Lookout,
 ) -> Result<(), FetchError> {
     // A quiet log wants fresh timestamps, which the witness makes by itself: no nudge is needed for them.
     let quiet = publication.is_cosigned_by(place);
@@ -110,7 +114,12 @@ async fn ask(
         return Ok(());
     }
     match client.checkpoint(origin).await {
-        Ok(Some(checkpoint)) => take(publication, place, &lines_of(&checkpoint)),
+        Ok(Some(checkpoint)) => {
+            take(publication, place, &lines_of(&checkpoint));
+            if let Some(newest) = publication.newest_signed() {
+                lookout.see(name, &checkpoint, &newest);
+            }
+        }
         Ok(None) => {}
         // A witness that refuses nudges but serves what it cosigned is doing its duty, and the other way round.
         Err(error) if nudged.is_err() || quiet => return Err(error),

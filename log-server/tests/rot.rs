@@ -102,12 +102,29 @@ async fn a_submitter_of_what_is_held_meets_rot_as_well() {
     let mut gate = Gate::new("gate.example/a");
     let place = Place::new(&[&gate]);
     let (log, receipts) = filled(&place, &mut gate).await;
-    flip(&place.dir.path().join("store/entries"), offset_of(&receipts, 9) + 150);
-    // The same receipt again: to tell a duplicate from a fork the log has to look at what it holds.
+    flip(&place.dir.path().join("store/hashes/0"), 9 * 32);
+    // The same receipt again: to tell a duplicate from a fork the log looks at the hash, and at the entry where that is
+    // another.
     let answer = stand::try_ask(log.address, "POST", "/v1/receipts", &[], receipts[9].bytes()).await;
     assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status >= 500));
     let ended = tokio::time::timeout(Duration::from_secs(15), log.ended()).await.expect("it ends by itself");
-    assert!(ended.unwrap_err().to_string().contains("entry 9"));
+    assert!(ended.unwrap_err().to_string().contains("hash 9"));
+}
+
+/// Logged receipts are public, and a thousand copies of one made the log read its page a thousand times, while everybody
+/// waited.
+#[tokio::test]
+async fn copies_of_what_is_held_are_told_without_reading_entries() {
+    let mut gate = Gate::new("gate.example/a");
+    let place = Place::new(&[&gate]);
+    let (log, receipts) = filled(&place, &mut gate).await;
+    // Whoever reads the entry stops the log.
+    flip(&place.dir.path().join("store/entries"), offset_of(&receipts, 9) + 150);
+    let copies = vec![receipts[9].bytes(); 1000];
+    let verdicts = log.batch(&copies).await;
+    assert!(verdicts.iter().all(|verdict| verdict["status"] == "duplicate" && verdict["index"] == 9));
+    assert_eq!(verdicts.len(), 1000);
+    log.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -304,6 +304,43 @@ async fn a_log_restored_from_a_backup_refuses_to_run() {
     }
 }
 
+/// A log was started on an old copy while its witness was down. It ran on when the witness came back, although that held
+/// more than the log had.
+#[tokio::test]
+async fn a_log_restored_while_its_witness_was_down_stops_once_that_is_back() {
+    let mut gate = Gate::new("gate.example/a");
+    let place = Place::new(&[&gate]);
+    let log = place.run().await;
+    log.take(&gate.open()).await;
+    log.stop().await.unwrap();
+    let backup = tempfile::tempdir().unwrap();
+    copy(&place.dir.path().join("store"), &backup.path().join("store"));
+    let log = place.run().await;
+    let other = gate.aside(r#"{"type":"other"}"#, stand::NOW);
+    log.take(&gate.next()).await;
+    let newest = log.offered(2).await;
+    log.stop().await.unwrap();
+    let newest = SignedCheckpoint::parse(newest.as_bytes()).unwrap().verify(&log_key().verifier()).unwrap();
+
+    for more in [false, true] {
+        std::fs::remove_dir_all(place.dir.path().join("store")).unwrap();
+        copy(&backup.path().join("store"), &place.dir.path().join("store"));
+        let witness = Stage::new(1, Manner::Honest).await;
+        let log =
+            place.run_with(vec![witness.witness.clone()], None, |_| {}).await.unwrap_or_else(|error| panic!("{error}"));
+        if more {
+            log.take(&other).await;
+        }
+        witness.hold(&newest);
+        let ended = tokio::time::timeout(Duration::from_secs(15), log.ended()).await.expect("it ends by itself");
+        match (more, ended) {
+            (false, Err(RunError::Restored(Restored::Older { seen, own, .. }))) => assert_eq!((seen.0, own.0), (2, 1)),
+            (true, Err(RunError::Restored(Restored::OtherHistory { seen, .. }))) => assert_eq!(seen.0, 2),
+            (_, other) => panic!("{other:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_witness_that_answers_with_what_the_log_never_signed_does_not_keep_it_from_running() {
     let place = Place::new(&[]);

@@ -83,6 +83,21 @@ impl LogReader {
         }
     }
 
+    /// Where the receipt of `issuer` at `seq` is said to be, and the leaf hash there. Unlike with [`LogReader::index_of`] the
+    /// entry is not read: if the hash is the id of the receipt that is asked about, that receipt is there, and else
+    /// nothing is known.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it cannot be read.
+    pub fn said_at(&self, issuer: &IssuerName, seq: SeqNo) -> Result<Option<(LeafIndex, ReceiptId)>, StoreError> {
+        let known = self.issuers.read().unwrap_or_else(PoisonError::into_inner).get(issuer).map(IssuerState::next_seq);
+        if known.is_none_or(|next| seq >= next) {
+            return Ok(None);
+        }
+        let Some(index) = self.index.index_of(issuer, seq)? else { return Ok(None) };
+        Ok(self.log.leaf(index)?.map(|leaf| (index, ReceiptId(leaf))))
+    }
+
     /// The id of the receipt of `issuer` at `seq`, if there is one.
     ///
     /// # Errors

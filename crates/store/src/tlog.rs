@@ -206,9 +206,10 @@ impl Tlog {
         if frontier.root() != root {
             return Err(StoreError::WrongRoot { size });
         }
-        hash_count.write(size.0)?;
         heads.settle(last.count)?;
         entries.settle(size.0)?;
+        // Only now: a count that outlived the head would speak of hashes that the next history has not synced.
+        hash_count.write(size.0)?;
         head_count.write(last.count)?;
         sync_directory(disk, dir)?;
         let recovery = Recovery { unsigned_entries, torn_head_bytes, rebuilt_hashes: size.0 - begin.0 };

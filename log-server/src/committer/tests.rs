@@ -6,7 +6,7 @@ use crate::fork_log::KEPT_OF_ONE_ISSUER;
 use crate::memory_ledger::MemoryLedger;
 use crate::offers::Offers;
 use crate::quorum::Quorum;
-use crate::vetting::vet_in_batch;
+use crate::vetting::BatchSoFar;
 use merkle::leaf_hash;
 use note::{KeyKind, KeyName, SigningKey};
 use receipt::Chain;
@@ -68,7 +68,8 @@ fn start(gates: &[&Gate], linger: Duration) -> Bench {
 impl Bench {
     fn send(&self, receipts: &[Receipt]) -> oneshot::Receiver<Vec<Outcome>> {
         let (reply, outcomes) = oneshot::channel();
-        let receipts = receipts.iter().map(|receipt| vet_in_batch(receipt.bytes(), &self.registry)).collect();
+        let receipts =
+            receipts.iter().map(|receipt| BatchSoFar::default().vet(receipt.bytes(), &self.registry)).collect();
         self.queue.send(Command::Submit(Submission { receipts, reply })).unwrap();
         outcomes
     }

@@ -22,6 +22,7 @@ use receipt::MAX_ENTRY;
 use service::{Problem, body};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use std::vec;
 
 /// Receipts in one batch. No receipt is shorter than 200 bytes (six lines, an id, a signature line), so a batch of
@@ -30,6 +31,9 @@ const MAX_BATCH_RECEIPTS: usize = wire::MAX_BATCH_BYTES / 200;
 
 /// Verdicts written as one piece: about 64 KiB of proofs.
 const VERDICTS_AT_ONCE: usize = 64;
+
+/// How long whoever has shown no issuer's key waits for the refusal.
+const KEYLESS_WAIT: Duration = Duration::from_millis(250);
 
 /// RFC 7240's answer to `Prefer`.
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -53,7 +57,10 @@ pub(super) async fn submit(State(log): State<Arc<Log>>, request: Request) -> Res
     };
     let (located, Committed { head, edge }) = match log.submit(entry).await {
         Outcome::Included { located, under, .. } => (located, under),
-        Outcome::NotTaken(reason) => return reason.to_problem().into_response(),
+        Outcome::NotTaken(reason) => {
+            slow_down_if(reason.is_keyless()).await;
+            return reason.to_problem().into_response();
+        }
         // Nothing comes before the only one.
         Outcome::Skipped(_) => return NotTaken::Stopping.to_problem().into_response(),
     };
@@ -69,6 +76,14 @@ pub(super) async fn submit(State(log): State<Arc<Log>>, request: Request) -> Res
             }
             Err(_) => not_cosigned_in_time(&log, &edge, &located, &head),
         },
+    }
+}
+
+/// Lets keyless traffic wait for its answer: a flood of it then costs at most four signature checks a second and
+/// connection, and a gate that is not listed yet notices nothing.
+async fn slow_down_if(is_keyless: bool) {
+    if is_keyless {
+        tokio::time::sleep(KEYLESS_WAIT).await;
     }
 }
 
@@ -121,6 +136,8 @@ pub(super) async fn submit_batch(State(log): State<Arc<Log>>, request: Request) 
         Ok(outcomes) => outcomes,
         Err(reason) => return reason.to_problem().into_response(),
     };
+    slow_down_if(outcomes.iter().any(|outcome| matches!(outcome, Outcome::NotTaken(reason) if reason.is_keyless())))
+        .await;
     // The outcomes hold at most about as much as the batch did, for as long as the verdicts are being read.
     let state = (Arc::clone(&log), outcomes.into_iter(), taken);
     let lines = stream::unfold(state, |(log, mut rest, taken)| async move {
