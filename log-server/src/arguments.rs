@@ -40,7 +40,7 @@ pub enum Call {
     Status(Status),
     /// Check everything that a stopped log has on disk, from its entries up
     Fsck(Fsck),
-    /// Write a static copy that any web server or bucket can serve
+    /// Write a copy in plain files, for any web server or bucket
     Export(Export),
 }
 

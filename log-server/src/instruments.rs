@@ -6,6 +6,7 @@ use crate::refusal::NotTaken;
 use crate::room::Room;
 use metrics::{Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use note::VerifierKey;
+use receipt::RefusalCode;
 use std::sync::{Arc, OnceLock};
 
 /// Refused receipts, by code.
@@ -16,6 +17,8 @@ pub const BATCH: &str = "counterfoil_log_batch_receipts";
 pub const COMMIT: &str = "counterfoil_log_commit_seconds";
 /// Seconds of one commit inside the store: append, sync, read back, sign, record.
 pub const STORE: &str = "counterfoil_log_store_seconds";
+/// Seconds until the entries of one commit were on disk.
+pub const FSYNC: &str = "counterfoil_log_fsync_seconds";
 const QUEUE: &str = "counterfoil_log_queue_submissions";
 const QUEUE_CAPACITY: &str = "counterfoil_log_queue_capacity";
 const SIZE: &str = "counterfoil_log_tree_size";
@@ -33,6 +36,7 @@ pub fn describe() {
     describe_histogram!(BATCH, Unit::Count, "Receipts of one commit");
     describe_histogram!(COMMIT, Unit::Seconds, "One commit, from placing its receipts to offering its head");
     describe_histogram!(STORE, Unit::Seconds, "One commit inside the store: append, sync, read back, sign, record");
+    describe_histogram!(FSYNC, Unit::Seconds, "The sync of one commit's entries: the disk alone");
     describe_counter!("counterfoil_log_receipts_total", "Receipts that were committed");
     describe_counter!("counterfoil_log_forks_total", "Forks of issuers that were seen, by whether evidence was kept");
     describe_counter!("counterfoil_log_witness_failures_total", "Failed rounds with a witness");
@@ -48,6 +52,9 @@ pub fn describe() {
     describe_gauge!(WITNESS_BEHIND, "Entries of the newest signed head that a witness has not cosigned yet");
     describe_gauge!(FREE, Unit::Bytes, "Free bytes on the store's disk");
     describe_gauge!(READY, "1 while /readyz says so, else 0");
+    // An alarm on an increase sees nothing of a series that begins with its first event.
+    ["yes", "no"].into_iter().for_each(|kept| counter!("counterfoil_log_forks_total", "kept" => kept).increment(0));
+    RefusalCode::ALL.into_iter().for_each(|code| counter!(REFUSALS, "code" => code.as_str()).increment(0));
 }
 
 /// Counts a refusal by its code, and hands it back.

@@ -58,6 +58,7 @@ impl Ledger for StoredLedger {
         let started = Instant::now();
         let committed = self.store.commit(admitted, sign)?;
         metrics::histogram!(crate::instruments::STORE).record(started.elapsed().as_secs_f64());
+        metrics::histogram!(crate::instruments::FSYNC).record(committed.sync_time.as_secs_f64());
         Ok(Committed { head: Arc::new(committed.head), edge: Arc::new(committed.edge) })
     }
 

@@ -289,7 +289,10 @@ impl Sender {
 
     fn unknown_issuer(&self, issuer: &IssuerName) -> SendError {
         let vkey = self.outbox.status().ok().and_then(|status| status.vkey);
-        SendError::UnknownIssuer { issuer: issuer.clone(), vkey: vkey.unwrap_or_else(|| "the issuer's vkey".into()) }
+        SendError::UnknownIssuer {
+            issuer: issuer.clone(),
+            vkey: vkey.unwrap_or_else(|| "(see `counterfoil outbox status`)".into()),
+        }
     }
 
     async fn log_lost(&self, log_has: SeqNo, acknowledged: SeqNo) -> SendError {

@@ -57,7 +57,7 @@ pub struct SigningKey {
 pub enum KeyError {
     /// Not three parts joined by `+`, or not the `PRIVATE+KEY+` form.
     #[error(
-        "not a key: a vkey reads name+8 hex digits+base64, a private key PRIVATE+KEY+ and the same; copy the whole line"
+        "not a key: a vkey reads name+8 hex digits+base64; copy the whole line that was printed when the key was made"
     )]
     Shape,
     /// A private key where a vkey is expected.

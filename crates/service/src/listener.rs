@@ -1,6 +1,6 @@
 //! From a listening socket to a router, with a limit and a deadline on everything a peer can make us hold.
 //!
-//! `axum::serve` sets no header or body deadline and answers an oversized `Content-Length` late, so the
+//! `axum::serve` waits for headers and bodies for ever and reads what is too large before it says so, so the
 //! connections are driven by hyper's own HTTP/1 builder with a timer. (Not the version-sniffing one: its
 //! sniffing reads before any deadline runs, and both daemons speak HTTP/1 only.)
 //!

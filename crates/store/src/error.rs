@@ -25,7 +25,9 @@ pub enum StoreError {
     #[error("{0} already exists; a store is made only where nothing is")]
     Exists(PathBuf),
     /// There is no store.
-    #[error("{0} holds no store; make one with init")]
+    #[error(
+        "{0} holds no store; bring back the newest copy of it. A key that has signed heads must never get a new store: that would be a second history. Only a log that has signed nothing is made with init"
+    )]
     Missing(PathBuf),
     /// A write failed before; what is durable is unknown until recovery.
     #[error("an earlier write failed; restart, and recovery will find out what is durable")]

@@ -62,6 +62,8 @@ pub struct CommittedBatch {
     pub head: SignedCheckpoint<Verified>,
     /// The tree's right edge under that head, from which everything in the batch can be proven.
     pub edge: EdgeTree,
+    /// How long its entries' sync took: what the disk asks for.
+    pub sync_time: Duration,
 }
 
 /// What [`LogStore::verify_all`] found.
@@ -204,12 +206,17 @@ impl LogStore {
         let entries: Vec<&[u8]> = admitted.iter().map(|admitted| admitted.receipt.bytes()).collect();
         let before = self.log.appended().size;
         let mut sign = Some(sign);
-        let (mut sealed, mut head) = (None, None);
+        let (mut sealed, mut head, mut sync_time) = (None, None, Duration::ZERO);
         let mut step = self.commit.on(Event::Batch);
         loop {
             let done = match step {
                 Step::Append => self.log.write(&entries),
-                Step::Sync => self.log.sync(),
+                Step::Sync => {
+                    let started = Instant::now();
+                    let synced = self.log.sync();
+                    sync_time = started.elapsed();
+                    synced
+                }
                 Step::ReadBack => self.log.read_back(before),
                 Step::Sign => {
                     let tree = self.log.appended();
@@ -228,7 +235,7 @@ impl LogStore {
                     Some(head) => {
                         let edge = self.edge.clone();
                         self.edge.settle();
-                        return Ok(CommittedBatch { first_index: LeafIndex(before.0), head, edge });
+                        return Ok(CommittedBatch { first_index: LeafIndex(before.0), head, edge, sync_time });
                     }
                     None => Err(StoreError::Poisoned),
                 },
