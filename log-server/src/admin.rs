@@ -166,11 +166,11 @@ impl IssuerList {
         let _alone = self.changing.lock().await;
         let path = self.path.clone();
         let (answer, changed) = in_background(move || change(&path)).await??;
-        let Change::Made { before } = changed else { return Ok((answer, false)) };
+        // Its lock is held until the log goes by the file, so that nobody builds on what is then undone.
+        let Change::Made(made) = changed else { return Ok((answer, false)) };
         if let Err(error) = self.take_over().await {
             // What the log does not go by must not stand in its file: the next start would fail over it.
-            let path = self.path.clone();
-            in_background(move || issuers_file::write(&path, &before)).await??;
+            in_background(move || made.undo()).await??;
             return Err(error);
         }
         Ok((answer, true))
@@ -208,6 +208,37 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         AdminToken::read(&path)
+    }
+
+    #[tokio::test]
+    async fn what_the_log_refuses_is_taken_out_of_the_file_and_nothing_else_is() {
+        use note::{KeyKind, KeyName, SigningKey};
+        let key = |name: &str, seed| {
+            SigningKey::from_seed(KeyName::new(name).unwrap(), KeyKind::Ed25519, [seed; 32]).verifier()
+        };
+        let (refused, other) = (key("gate/refused", 1), key("gate/other", 2));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issuers");
+        std::fs::write(&path, issuers_file::HEADER).unwrap();
+        let (queue, commands) = std::sync::mpsc::sync_channel(1);
+        let list = IssuerList::new(path.clone(), key("log", 3), queue);
+        let beside = {
+            let (path, other) = (path.clone(), other.to_string());
+            move || issuers_file::add(&path, &other, None).unwrap().1.is_made()
+        };
+        let committer = std::thread::spawn(move || {
+            let Ok(Command::List { done, .. }) = commands.recv() else { panic!("another command") };
+            // Somebody else at the same file, who has all the time that he can use before the log says no.
+            let (added, seen) = std::sync::mpsc::channel();
+            let beside = std::thread::spawn(move || added.send(beside()).unwrap());
+            let _ = seen.recv_timeout(std::time::Duration::from_millis(300));
+            let name = receipt::IssuerName::new("gate/refused").unwrap();
+            done.send(Err(ListError { name })).unwrap();
+            beside.join().unwrap();
+        });
+        assert!(matches!(list.add(refused.to_string()).await, Err(ChangeError::Registered(_))));
+        committer.join().unwrap();
+        assert_eq!(issuers_file::read(&path, None).unwrap(), [other]);
     }
 
     #[test]

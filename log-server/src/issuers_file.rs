@@ -134,21 +134,41 @@ pub fn parse(text: &str, own: Option<&VerifierKey>) -> Result<Vec<VerifierKey>, 
 }
 
 /// What a call did to the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Change {
     /// It was as wanted already.
     None,
     /// It is another one now.
-    Made {
-        /// What it was.
-        before: String,
-    },
+    Made(Made),
 }
 
 impl Change {
     /// Whether the file is another one now.
     pub fn is_made(&self) -> bool {
-        *self != Self::None
+        matches!(self, Self::Made(_))
+    }
+}
+
+/// A change that can still be undone. Until it is dropped nobody else changes the file by this module.
+#[derive(Debug)]
+pub struct Made {
+    path: PathBuf,
+    before: String,
+    after: String,
+    _lock: File,
+}
+
+impl Made {
+    /// Puts back what was there. What somebody who heeds no lock, an editor say, has made of the file meanwhile stays.
+    ///
+    /// # Errors
+    /// [`IssuersError::System`].
+    pub fn undo(self) -> Result<(), IssuersError> {
+        let system = |source| IssuersError::System { action: "read", path: self.path.clone(), source };
+        match std::fs::read_to_string(&self.path).map_err(system)? == self.after {
+            true => write(&self.path, &self.before),
+            false => Ok(()),
+        }
     }
 }
 
@@ -211,7 +231,8 @@ fn retired_key(line: &str) -> Option<VerifierKey> {
     parse_key(line.trim().strip_prefix(RETIRED)?).ok()
 }
 
-/// Lets `edit` make another text of the keys and the text that are there, and nobody else do the same meanwhile.
+/// Lets `edit` make another text of the keys and the text that are there, and nobody else do the same meanwhile or before
+/// the change that is answered is dropped.
 fn change(
     path: &Path,
     own: Option<&VerifierKey>,
@@ -227,7 +248,7 @@ fn change(
     // Nothing is written that could not be read again.
     parse(&text, own)?;
     write(path, &text)?;
-    Ok(Change::Made { before })
+    Ok(Change::Made(Made { path: path.to_owned(), before, after: text, _lock: directory }))
 }
 
 /// Puts `text` in the place of the file, in one step that survives a power cut: a log that reads it meanwhile reads either.
@@ -307,8 +328,8 @@ mod tests {
         let path = dir.path().join("issuers");
         std::fs::write(&path, "# mine").unwrap();
         let (a, again) = (vkey("a", 1, KeyKind::Ed25519), vkey("a", 2, KeyKind::Ed25519));
-        assert_eq!(add(&path, &a.to_string(), None).unwrap().1, Change::Made { before: "# mine".into() });
-        assert_eq!(add(&path, &a.to_string(), None).unwrap().1, Change::None);
+        assert!(add(&path, &a.to_string(), None).unwrap().1.is_made());
+        assert!(!add(&path, &a.to_string(), None).unwrap().1.is_made());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# mine\n{a}\n"));
         assert!(matches!(add(&path, &again.to_string(), None), Err(IssuersError::OtherKey { .. })));
         assert!(add(&path, "nonsense", None).is_err());
@@ -323,8 +344,10 @@ mod tests {
         std::fs::write(&path, format!("# mine\n  {a}\n{b}")).unwrap();
         let (key, change) = retire(&path, "a", None).unwrap();
         assert!(key == a && change.is_made());
+        drop(change);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# mine\n# retired: {a}\n{b}\n"));
-        assert_eq!(retire(&path, "a", None).unwrap(), (a.clone(), Change::None));
+        let (key, change) = retire(&path, "a", None).unwrap();
+        assert!(key == a && !change.is_made());
         assert_eq!((read(&path, None).unwrap(), read_retired(&path).unwrap()), (vec![b.clone()], vec![a.clone()]));
         assert!(matches!(retire(&path, "c", None), Err(IssuersError::NotListed(name)) if name == "c"));
         assert!(add(&path, &a.to_string(), None).unwrap().1.is_made());
@@ -376,6 +399,26 @@ mod tests {
             }
         });
         assert_eq!(read(&path, None).unwrap().len(), 8);
+    }
+
+    #[test]
+    fn a_change_that_is_undone_leaves_the_file_as_it_was_or_as_an_editor_made_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issuers");
+        let (a, b) = (vkey("a", 1, KeyKind::Ed25519), vkey("b", 2, KeyKind::Ed25519));
+        let undo = |changed: Result<(VerifierKey, Change), IssuersError>, meanwhile: Option<&str>| {
+            let Change::Made(made) = changed.unwrap().1 else { panic!("nothing was changed") };
+            if let Some(text) = meanwhile {
+                std::fs::write(&path, text).unwrap();
+            }
+            made.undo().unwrap();
+            std::fs::read_to_string(&path).unwrap()
+        };
+        let text = format!("# mine\n{RETIRED}{a}\n  {b}");
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(undo(add(&path, &a.to_string(), None), None), text);
+        assert_eq!(undo(retire(&path, "b", None), None), text);
+        assert_eq!(undo(add(&path, &a.to_string(), None), Some("# edited\n")), "# edited\n");
     }
 
     #[test]

@@ -5,13 +5,19 @@
 //!               └── a place is free ─────> takes it
 //!               └── none is free ────────> takes that of the oldest peer that has never finished a request;
 //!                                          if there is none, that of the peer that has let us wait the longest,
-//!                                          if that is a while; else turned away
+//!                                          if that is a while; else that of a peer that is between two requests,
+//!                                          from the address that holds the most, if that is more than the newcomer's
+//!                                          then would; else, now and then, that of the one that has had its place
+//!                                          the longest; else turned away
 //! ```
 //!
 //! We wait for a peer while it owes us something: a request's headers, the rest of its body, or the reading of its answer.
 //! While we owe it an answer its place is never given away. So connections that are opened and not used keep nobody out, and
-//! cost nobody a connection that he used before; the others keep nobody out for longer than [`PATIENCE`].
+//! cost nobody a connection that he used before; the others keep nobody out for longer than [`PATIENCE`]. Who asks again within
+//! that time, for ever, keeps out neither those of other addresses, if he has more places than they, nor anybody for long: the
+//! places go round ([`ROUND`]).
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +28,12 @@ use tokio_util::sync::CancellationToken;
 /// How long a peer that was answered before may let us wait until its place can be given to another. A gate that sends its next receipt as it
 /// gets the answer to the last one is never so long without; a client that finds its connection closed makes a new one.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long it takes at the least until as many peers that keep asking as there are places have lost theirs to newcomers: as long
+/// as a kept-alive connection may be idle by default, so that a stream of newcomers costs an honest client about as many new
+/// connections as a quiet minute does. One place goes round every so many parts of it as there are places: with 1,024 of them
+/// every 15 ms, with 64 every 234 ms, which is four newcomers in the second after which one that is turned away comes again.
+const ROUND: Duration = Duration::from_secs(15);
 
 /// Nothing is waited for: it is our turn.
 const BUSY: u64 = u64::MAX;
@@ -41,6 +53,8 @@ struct Taken {
     next: u64,
     seats: HashMap<u64, Arc<Seat>>,
     by_peer: HashMap<IpAddr, usize>,
+    /// When a place went round last.
+    went_round: Option<Duration>,
 }
 
 /// Why there is no place.
@@ -67,8 +81,12 @@ impl Full {
 pub(crate) struct Seat {
     peer: IpAddr,
     started: Instant,
+    /// From `started` to when the place was taken.
+    taken: Duration,
     /// Milliseconds from `started` to when the peer's turn began, or [`BUSY`].
     waiting_since: AtomicU64,
+    /// It is between two requests: it has read an answer, and nothing was heard of a next request.
+    between: AtomicBool,
     /// It has sent a whole request, and we have answered.
     answered: AtomicBool,
     /// Cancelled when the place is given to another.
@@ -103,15 +121,18 @@ impl Places {
             return Err(Full::Peer);
         }
         if taken.seats.len() >= self.most {
-            let longest = taken.longest_waiting(now).ok_or(Full::All)?;
-            if let Some(seat) = taken.remove(longest) {
+            let gives_way = taken.longest_waiting(now).or_else(|| taken.of_the_richest(of_this_peer + 1));
+            let gives_way = gives_way.or_else(|| taken.next_in_the_round(peer, of_this_peer + 1, now, self.most));
+            if let Some(seat) = taken.remove(gives_way.ok_or(Full::All)?) {
                 seat.given_away.cancel();
             }
         }
         let seat = Arc::new(Seat {
             peer,
             started: self.started,
+            taken: now,
             waiting_since: AtomicU64::new(millis(now)),
+            between: AtomicBool::new(false),
             answered: AtomicBool::new(false),
             given_away: CancellationToken::new(),
         });
@@ -143,6 +164,37 @@ impl Taken {
         (!answered || waited >= millis(PATIENCE)).then_some(number)
     }
 
+    /// Of the seats between two requests whose peer has more than `wanted` places, those of the peer with the most; of these the
+    /// one that has been so the longest.
+    fn of_the_richest(&self, wanted: usize) -> Option<u64> {
+        let richer = self.between().filter(|(held, ..)| *held > wanted);
+        let longest = richer
+            .min_by_key(|(held, number, seat)| (Reverse(*held), seat.waiting_since.load(Ordering::Relaxed), *number));
+        longest.map(|(_, number, _)| number)
+    }
+
+    /// The seat that has been taken the longest, of those between two requests. Not before a place has been held for
+    /// [`PATIENCE`], not before it is time for one to go round, and never from a peer that has fewer than the newcomer would.
+    fn next_in_the_round(&mut self, peer: IpAddr, wanted: usize, now: Duration, most: usize) -> Option<u64> {
+        let interval = ROUND / u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        if self.went_round.is_some_and(|last| now < last + interval) {
+            return None;
+        }
+        let may = |held: usize, seat: &Seat| {
+            (seat.peer == peer || held >= wanted) && now.saturating_sub(seat.taken) >= PATIENCE
+        };
+        // Numbers go up, so the lowest is the oldest.
+        let oldest = self.between().filter(|(held, _, seat)| may(*held, seat)).map(|(_, number, _)| number).min()?;
+        self.went_round = Some(now);
+        Some(oldest)
+    }
+
+    /// The seats between two requests, with how many their peer has.
+    fn between(&self) -> impl Iterator<Item = (usize, u64, &Seat)> {
+        let between = self.seats.iter().filter(|(_, seat)| seat.between.load(Ordering::Relaxed));
+        between.map(|(number, seat)| (self.by_peer.get(&seat.peer).copied().unwrap_or(0), *number, &**seat))
+    }
+
     fn remove(&mut self, number: u64) -> Option<Arc<Seat>> {
         let seat = self.seats.remove(&number)?;
         if let Some(count) = self.by_peer.get_mut(&seat.peer) {
@@ -158,19 +210,30 @@ impl Taken {
 impl Seat {
     /// A whole request has come, or some of its answer was taken: it is our turn.
     pub(crate) fn is_busy(&self) {
+        self.between.store(false, Ordering::Relaxed);
         self.waiting_since.store(BUSY, Ordering::Relaxed);
     }
 
     /// The next request is waited for.
     pub(crate) fn waits(&self) {
-        self.waiting_since.store(millis(self.started.elapsed()), Ordering::Relaxed);
+        self.waits_at(self.started.elapsed());
+    }
+
+    fn waits_at(&self, now: Duration) {
+        self.waiting_since.store(millis(now), Ordering::Relaxed);
+        self.between.store(self.answered.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// The headers of a request have come. Who was answered before gets new patience for the body; who was not has to be
     /// done with all of it.
     pub(crate) fn has_asked(&self) {
+        self.has_asked_at(self.started.elapsed());
+    }
+
+    fn has_asked_at(&self, now: Duration) {
+        self.between.store(false, Ordering::Relaxed);
         if self.answered.load(Ordering::Relaxed) {
-            self.waits();
+            self.waiting_since.store(millis(now), Ordering::Relaxed);
         }
     }
 
@@ -318,5 +381,78 @@ mod tests {
         held.seat().waits();
         assert!(places.take_at(peer("192.0.2.2"), NOW + Duration::from_secs(60)).is_ok());
         assert!(held.seat.given_away.is_cancelled());
+    }
+
+    /// A place of a peer that asks again within [`PATIENCE`] for ever, as it is between two requests.
+    fn kept(places: &Arc<Places>, address: &str, taken: Duration, last: Duration) -> Place {
+        let place = places.take_at(peer(address), taken).unwrap();
+        place.seat.is_answered();
+        place.seat.waits_at(last);
+        place
+    }
+
+    fn gone<'a>(places: impl IntoIterator<Item = &'a Place>) -> Vec<bool> {
+        places.into_iter().map(|place| place.seat.given_away.is_cancelled()).collect()
+    }
+
+    #[test]
+    fn who_asks_often_on_many_connections_makes_room_for_those_who_have_fewer() {
+        let places = Places::new(4, 9, true);
+        let ms = |ms| NOW + Duration::from_millis(ms);
+        let many = [5, 3, 4].map(|last| kept(&places, "192.0.2.1", NOW, ms(last)));
+        let one = kept(&places, "192.0.2.2", NOW, ms(1));
+        // The longest between two requests is one that is the only one of its peer; next comes the second of the many.
+        let _newcomer = kept(&places, "192.0.2.3", ms(6), ms(6));
+        assert_eq!((gone(&many), gone([&one])), (vec![false, true, false], vec![false]));
+        // One that has sent the headers of its next request is not between two.
+        many[2].seat.has_asked_at(ms(6));
+        let _another = kept(&places, "192.0.2.4", ms(7), ms(7));
+        assert_eq!((gone(&many), gone([&one])), (vec![true, true, false], vec![false]));
+        // Now nobody has more than a newcomer would.
+        assert_eq!(places.take_at(peer("192.0.2.5"), ms(8)).unwrap_err(), Full::All);
+    }
+
+    #[test]
+    fn places_of_peers_that_keep_asking_go_round_and_not_faster_than_in_a_round() {
+        let (one, several) = (vec!["127.0.0.1".to_owned(); 6], (1..7).map(|last| format!("192.0.2.{last}")).collect());
+        for addresses in [one, several] {
+            let places = Places::new(3, 9, true);
+            let mut held: Vec<Place> =
+                addresses[..3].iter().map(|address| kept(&places, address, NOW, NOW + PATIENCE)).collect();
+            let newcomer = peer(&addresses[3]);
+            // Nobody is cut off in its first moments.
+            let soon = NOW + PATIENCE - Duration::from_millis(1);
+            assert_eq!(places.take_at(newcomer, soon).unwrap_err(), Full::All);
+            // The first is the oldest, but its next request is on the way in.
+            held[0].seat.has_asked_at(NOW + PATIENCE);
+            let begun = NOW + PATIENCE;
+            held.push(kept(&places, &addresses[3], begun, begun));
+            assert_eq!(gone(&held), [false, true, false, false]);
+            // However many come, one a third of a round gets a place, from the one that has had its own the longest.
+            let mut let_in = 0;
+            for ms in (0..15_000).step_by(100) {
+                let now = begun + Duration::from_millis(ms);
+                for place in &held {
+                    place.seat.is_answered();
+                    place.seat.waits_at(now);
+                }
+                if let Ok(place) = places.take_at(peer(&addresses[held.len().min(5)]), now) {
+                    let_in += 1;
+                    held.push(place);
+                    held.last().unwrap().seat.is_answered();
+                }
+            }
+            assert_eq!((let_in, gone(&held)), (2, vec![true, true, true, false, false, false]));
+        }
+    }
+
+    #[test]
+    fn a_peer_with_many_places_takes_none_from_one_with_fewer() {
+        let places = Places::new(3, 9, true);
+        let later = NOW + PATIENCE * 9;
+        let few = kept(&places, "192.0.2.2", NOW, later);
+        let many = [kept(&places, "192.0.2.1", NOW, later), kept(&places, "192.0.2.1", NOW, later)];
+        assert!(places.take_at(peer("192.0.2.1"), later).is_ok());
+        assert_eq!((gone([&few]), gone(&many)), (vec![false], vec![true, false]));
     }
 }

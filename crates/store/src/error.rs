@@ -44,6 +44,21 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
+    /// An index, which is derived from the entries, leads to something else than what is looked up: at this position.
+    #[error(
+        "{path} is wrong at {what} {position}: {why}; it is derived from the entries and can be derived again: with the log stopped, run \
+         `counterfoil-log fsck --dir DIR --repair-index`"
+    )]
+    Misleading {
+        /// The file.
+        path: PathBuf,
+        /// What is counted.
+        what: &'static str,
+        /// Which one.
+        position: u64,
+        /// Where it leads.
+        why: String,
+    },
     /// The tree on disk does not lead to the root that was signed.
     #[error("the hashes on disk do not lead to the root signed at size {size}; the store is damaged")]
     WrongRoot {
@@ -101,7 +116,10 @@ impl StoreError {
     /// either. A read that failed for want of something (files, memory) may be tried again.
     pub fn is_damage(&self) -> bool {
         match self {
-            StoreError::Damaged { .. } | StoreError::WrongRoot { .. } | StoreError::Index { .. } => true,
+            StoreError::Damaged { .. }
+            | StoreError::Misleading { .. }
+            | StoreError::WrongRoot { .. }
+            | StoreError::Index { .. } => true,
             StoreError::Io { source, .. } => {
                 source.kind() == io::ErrorKind::UnexpectedEof || source.raw_os_error() == Some(EIO)
             }

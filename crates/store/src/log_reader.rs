@@ -78,7 +78,7 @@ impl LogReader {
             Some(receipt) if receipt.issuer() == issuer && receipt.seq() == seq => Ok(Some(index)),
             _ => {
                 let why = format!("{issuer} has its receipt {seq} elsewhere than at leaf {index}");
-                Err(StoreError::Damaged { path: self.index.path(issuer), what: "place", position: seq.0, why })
+                Err(StoreError::Misleading { path: self.index.path(issuer), what: "place", position: seq.0, why })
             }
         }
     }
@@ -120,7 +120,7 @@ impl LogReader {
             _ => {}
         }
         let why = format!("{id} leads to it and is not its id");
-        Err(StoreError::Damaged { path: self.ids.path().to_owned(), what: "leaf", position: index.0, why })
+        Err(StoreError::Misleading { path: self.ids.path().to_owned(), what: "leaf", position: index.0, why })
     }
 
     /// For a proof of the leaf at `index` that does not lead to the head that it was made for: where it is damaged.

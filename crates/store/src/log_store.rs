@@ -414,6 +414,8 @@ fn recall(
             return Ok((issuers, saved.size));
         }
     }
+    // In this order, and the first durable before the second: states that came back after a power cut would vouch for arrays
+    // whose lengths are right and whose content was never synced.
     state.clear()?;
     index.fit(std::iter::empty())?;
     Ok((HashMap::new(), TreeSize(0)))

@@ -111,17 +111,24 @@ impl State {
                 self.tree.apply_batch(batch)?;
             }
             self.tree.insert(THROUGH, [&size.0.to_be_bytes()[..], &root.0.0].concat())?;
-            self.tree.flush()?;
-            // What flush leaves to the system is made durable here: a power cut then mostly costs no derivation.
-            fs::File::open(self.path.join("db"))?.sync_all()?;
-            Ok(())
+            // A power cut then mostly costs no derivation.
+            self.sync()
         };
         write().map_err(|error| StoreError::index(&self.path, error))
     }
 
-    /// Forgets everything.
+    /// Forgets everything, durably: what is derived again after that is not synced before the states are written next, and
+    /// a power cut must not bring back states that vouch for it.
     pub(crate) fn clear(&self) -> Result<(), StoreError> {
-        self.tree.clear().map_err(|error| StoreError::index(&self.path, error))
+        let clear = || self.tree.clear().and_then(|()| self.sync());
+        clear().map_err(|error| StoreError::index(&self.path, error))
+    }
+
+    fn sync(&self) -> Result<(), sled::Error> {
+        self.tree.flush()?;
+        // What flush leaves to the system.
+        fs::File::open(self.path.join("db"))?.sync_all()?;
+        Ok(())
     }
 }
 
@@ -144,5 +151,23 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(path, error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn what_was_forgotten_does_not_come_back_from_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = State::open(dir.path()).unwrap();
+        let beside = dir.path().join("beside");
+        state.remember(TreeSize(7), RootHash(Hash([7; 32])), &[]).unwrap();
+        assert_eq!(State::look(dir.path(), &beside).unwrap().map(|there| there.size), Some(TreeSize(7)));
+        // As if the process were killed right after: nothing is flushed by a drop.
+        state.clear().unwrap();
+        assert!(State::look(dir.path(), &beside).unwrap().is_none());
     }
 }

@@ -219,8 +219,14 @@ fn a_wrong_place_in_an_issuers_array_is_noticed_when_it_is_looked_up() {
                 let name = IssuerName(key.name().clone());
                 store.reader().index_of(&name, SeqNo(byte / 8))
             });
-            let wrong = found.filter(|found| matches!(found, Err(StoreError::Damaged { what: "place", .. }))).count();
-            assert_eq!(wrong, 1, "{array:?} byte {byte}");
+            let wrong: Vec<StoreError> = found.filter_map(Result::err).collect();
+            let [wrong @ StoreError::Misleading { what: "place", .. }] = &wrong[..] else {
+                panic!("{array:?} byte {byte}: {wrong:?}")
+            };
+            assert!(wrong.is_damage(), "{wrong}");
+            // No copy is needed for what can be derived again.
+            let sentence = wrong.to_string();
+            assert!(sentence.contains("--repair-index") && !sentence.contains("restore"), "{sentence}");
         }
     }
 }
