@@ -33,6 +33,7 @@ use note::{CheckpointError, SignedCheckpoint, Verified, VerifierKey};
 use receipt::{Admitted, IssuerName, IssuerState, SeqNo};
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -306,7 +307,10 @@ impl LogStore {
             (dir.join("issuers"), self.databases.join("state"), self.databases.join("ids.redb"));
         self.disk.remove_dir_all(&issuers).map_err(|error| StoreError::io(&issuers, error))?;
         fs::remove_dir_all(&state).map_err(|error| StoreError::io(&state, error))?;
-        fs::remove_file(&ids).map_err(|error| StoreError::io(&ids, error))?;
+        match fs::remove_file(&ids) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StoreError::io(&ids, error)),
+            _ => {}
+        }
         sync_directory(&*self.disk, &dir)
     }
 
