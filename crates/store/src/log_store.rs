@@ -153,8 +153,8 @@ impl LogStore {
             })
         };
         replay(&log.reader(), from, &mut issuers, &mut append, progress)?;
-        let states = moved_on.into_iter().filter_map(|name| Some((issuers.get(&name)?.clone(), name)));
-        let unsaved = states.map(|(state, name)| (name, state)).collect();
+        let states = moved_on.iter().filter_map(|name| Some((name.clone(), issuers.get(name)?.clone())));
+        let unsaved = states.collect();
         let ids = IdIndex::open(databases, log.reader())?;
         sync_directory(&**disk, dir)?;
         let reader = LogReader {
@@ -166,7 +166,7 @@ impl LogStore {
         };
         let rebuilt = from.0 == 0 && size.0 > 0;
         let recovery = LogRecovery { log: recovery, replayed_receipts: size.0 - from.0, rebuilt };
-        let saver = Saver::start(state, index.clone())?;
+        let saver = Saver::start(state, index.clone(), moved_on)?;
         let saved = (from, Instant::now());
         let commit = Commit::new();
         let edge = edge_of(&log.reader())?;
