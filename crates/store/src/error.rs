@@ -109,17 +109,23 @@ pub enum StoreError {
         /// What it said.
         why: String,
     },
+    /// The id index is out of use, or far behind; it mends itself while the log runs.
+    #[error("receipts cannot be found by their ids now: {path}: {why}; try again in a minute")]
+    Unavailable {
+        /// Where the index lies.
+        path: PathBuf,
+        /// Why that is.
+        why: String,
+    },
 }
 
 impl StoreError {
     /// Whether what was read is not what was written, or the disk cannot give it back: no later read can be trusted then
-    /// either. A read that failed for want of something (files, memory) may be tried again.
+    /// either. A read that failed for want of something (files, memory) may be tried again, and an index that failed is
+    /// rebuilt.
     pub fn is_damage(&self) -> bool {
         match self {
-            StoreError::Damaged { .. }
-            | StoreError::Misleading { .. }
-            | StoreError::WrongRoot { .. }
-            | StoreError::Index { .. } => true,
+            StoreError::Damaged { .. } | StoreError::Misleading { .. } | StoreError::WrongRoot { .. } => true,
             StoreError::Io { source, .. } => {
                 source.kind() == io::ErrorKind::UnexpectedEof || source.raw_os_error() == Some(EIO)
             }

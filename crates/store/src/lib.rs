@@ -25,6 +25,7 @@ mod evidence;
 mod finding;
 mod ids;
 mod ids_check;
+mod ids_failure;
 mod inspect;
 mod issuer_index;
 mod levels;

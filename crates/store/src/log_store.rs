@@ -33,6 +33,7 @@ use note::{CheckpointError, SignedCheckpoint, Verified, VerifierKey};
 use receipt::{Admitted, IssuerName, IssuerState, SeqNo};
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -154,8 +155,8 @@ impl LogStore {
             })
         };
         replay(&log.reader(), from, &mut issuers, &mut append, progress)?;
-        let states = moved_on.into_iter().filter_map(|name| Some((issuers.get(&name)?.clone(), name)));
-        let unsaved = states.map(|(state, name)| (name, state)).collect();
+        let states = moved_on.iter().filter_map(|name| Some((name.clone(), issuers.get(name)?.clone())));
+        let unsaved = states.collect();
         let ids = IdIndex::open(databases, log.reader())?;
         sync_directory(&**disk, dir)?;
         let reader = LogReader {
@@ -167,7 +168,7 @@ impl LogStore {
         };
         let rebuilt = from.0 == 0 && size.0 > 0;
         let recovery = LogRecovery { log: recovery, replayed_receipts: size.0 - from.0, rebuilt };
-        let saver = Saver::start(state, index.clone())?;
+        let saver = Saver::start(state, index.clone(), moved_on)?;
         let saved = (from, Instant::now());
         let commit = Commit::new();
         let edge = edge_of(&log.reader())?;
@@ -313,7 +314,10 @@ impl LogStore {
             (dir.join("issuers"), self.databases.join("state"), self.databases.join("ids.redb"));
         self.disk.remove_dir_all(&issuers).map_err(|error| StoreError::io(&issuers, error))?;
         fs::remove_dir_all(&state).map_err(|error| StoreError::io(&state, error))?;
-        fs::remove_file(&ids).map_err(|error| StoreError::io(&ids, error))?;
+        match fs::remove_file(&ids) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StoreError::io(&ids, error)),
+            _ => {}
+        }
         sync_directory(&*self.disk, &dir)
     }
 
