@@ -19,7 +19,7 @@ use crate::restored::{self, Lookout, Restored};
 use crate::room::{Room, Watch};
 use crate::routes::{self, Vitals};
 use crate::vetting::VettingPool;
-use crate::witnesses;
+use crate::witnesses::{self, Surroundings};
 use note::{Origin, VerifierKey};
 use receipt::{IssuerState, SeqNo};
 use service::listener::Server;
@@ -171,17 +171,16 @@ pub async fn run_operated<L: Ledger>(
     let lookout = Lookout::new(shelf.clone(), key.clone());
     let beyond = lookout.found();
     let mut beside = JoinSet::new();
+    let surroundings = Surroundings {
+        origin,
+        http,
+        publication: Arc::clone(&publication),
+        proofs,
+        lookout,
+        poll: config.witness_poll(),
+    };
     for (place, witness) in witnesses.into_iter().enumerate() {
-        beside.spawn(witnesses::follow(
-            place,
-            witness,
-            origin.clone(),
-            http.clone(),
-            Arc::clone(&publication),
-            Arc::clone(&proofs),
-            lookout.clone(),
-            config.witness_poll(),
-        ));
+        beside.spawn(witnesses::follow(place, witness, surroundings.clone()));
     }
     let ticking = Arc::clone(&publication);
     beside.spawn(async move { ticking.run_ticker().await });

@@ -32,32 +32,35 @@ pub fn client(deadline: Duration) -> Result<BoundedClient, FetchError> {
     BoundedClient::new(Timeouts { connect: deadline, total: deadline })
 }
 
+/// What every witness is followed with.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The log's.
+    pub origin: Origin,
+    /// How a witness is talked to.
+    pub http: BoundedClient,
+    /// The head on offer, and where cosignatures go.
+    pub publication: Arc<Publication>,
+    /// Consistency proofs, for those that heads are pushed to.
+    pub proofs: Arc<Proofs>,
+    /// Where heads that a witness shows are compared.
+    pub lookout: Lookout,
+    /// How often a witness is asked when nothing is on offer for it.
+    pub poll: Duration,
+}
+
 /// Keeps asking the witness at `place`, in the way it is configured for. Runs until it is dropped.
-pub async fn follow(
-    place: usize,
-    witness: Witness,
-    origin: Origin,
-    http: BoundedClient,
-    publication: Arc<Publication>,
-    proofs: Arc<Proofs>,
-    lookout: Lookout,
-    poll: Duration,
-) {
+pub async fn follow(place: usize, witness: Witness, with: Surroundings) {
     match witness.protocol {
-        Protocol::Counterfoil => nudge(place, witness, origin, http, publication, lookout, poll).await,
-        Protocol::TlogWitness => pusher::run(place, witness, http, publication, proofs, poll).await,
+        Protocol::Counterfoil => nudge(place, witness, with).await,
+        Protocol::TlogWitness => {
+            pusher::run(place, witness, with.http, with.publication, with.proofs, with.poll).await;
+        }
     }
 }
 
-async fn nudge(
-    place: usize,
-    witness: Witness,
-    origin: Origin,
-    http: BoundedClient,
-    publication: Arc<Publication>,
-    lookout: Lookout,
-    poll: Duration,
-) {
+async fn nudge(place: usize, witness: Witness, with: Surroundings) {
+    let Surroundings { origin, http, publication, lookout, poll, .. } = with;
     let client = WitnessClient::new(witness.url.clone(), http);
     let name = witness.key.name().clone();
     let mut offers = publication.follow();
