@@ -11,6 +11,7 @@ use merkle::{RootHash, TreeSize};
 use receipt::{IssuerName, IssuerState};
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -113,6 +114,10 @@ impl Work {
             self.report(saved.unwrap_or_else(|_| Err("it panicked".to_owned())));
             busy.store(false, Ordering::Release);
         }
+        if self.has_failed && !takes_writes(self.state.path()) {
+            // sled writes when it is dropped, and panics where that fails. The process is about to end.
+            std::mem::forget(self.state);
+        }
     }
 
     /// Writes every array that can be written, and the states if that was all of them.
@@ -163,6 +168,14 @@ impl Work {
     }
 }
 
+/// Whether a file can be made in `dir` and written.
+fn takes_writes(dir: &Path) -> bool {
+    let probe = dir.join("probe");
+    let is_written = std::fs::write(&probe, [0]).is_ok();
+    let _ = std::fs::remove_file(&probe);
+    is_written
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
@@ -172,7 +185,6 @@ mod tests {
     use note::{KeyKind, KeyName, SigningKey};
     use receipt::SeqNo;
     use std::fs;
-    use std::path::Path;
 
     /// Three issuers, by name.
     fn states() -> Vec<IssuerState> {
