@@ -52,11 +52,6 @@ use arguments::{Arguments, Call};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Receipts are parsed by one thread, committed by another and answered by a third: the system's allocator keeps what they
-/// free in pools of its own for each, and its memory grows with the connections.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// The program `counterfoil-log`, with the program's name first in `arguments`.
 pub fn main_with(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Arguments = match service::arguments::parse(arguments) {
