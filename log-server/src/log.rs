@@ -101,6 +101,9 @@ impl Log {
 
     /// Submits one receipt and waits for what becomes of it.
     pub async fn submit(&self, entry: Bytes) -> Outcome {
+        if !self.is_committing() {
+            return Outcome::NotTaken(NotTaken::Stopping);
+        }
         let (reply, outcomes) = oneshot::channel();
         let (registry, queue) = (Arc::clone(&self.registry), self.queue.clone());
         // From the vetting straight on to the committer, which answers: the submitter is woken once.
@@ -241,7 +244,7 @@ mod tests {
     const QUEUE: usize = 3;
 
     /// A log whose committer takes nothing from the queue.
-    fn stuck() -> (Arc<Log>, Receiver<Command>, Bytes) {
+    fn stuck(committing: bool) -> (Arc<Log>, Receiver<Command>, Bytes) {
         let key = SigningKey::from_seed(KeyName::new("gate").unwrap(), KeyKind::Ed25519, [1; 32]);
         let registry = Arc::new(Registry::default());
         registry.list(&[key.verifier()]);
@@ -254,7 +257,7 @@ mod tests {
             can_be_cosigned: false,
             cosigned_wait: interval,
             queue,
-            committing: watch::channel(true).1,
+            committing: watch::channel(committing).1,
             pool: VettingPool::new().unwrap(),
         };
         let open = Chain::new(IssuerName::new("gate").unwrap()).open(UnixMillis(1), &key).unwrap();
@@ -263,7 +266,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_queue_takes_nothing_on_and_says_so() {
-        let (log, commands, open) = stuck();
+        let (log, commands, open) = stuck(true);
         let mut waiting = Vec::new();
         for _ in 0..QUEUE {
             let (log, open) = (Arc::clone(&log), open.clone());
@@ -283,9 +286,20 @@ mod tests {
         assert!(matches!(log.submit(open).await, Outcome::NotTaken(NotTaken::Stopping)));
     }
 
+    /// A single receipt still reached the committer of a log that had met damage and was stopping.
+    #[tokio::test]
+    async fn a_log_that_stops_takes_neither_a_receipt_nor_a_batch() {
+        let (log, commands, open) = stuck(false);
+        let alone = tokio::time::timeout(Duration::from_secs(5), log.submit(open.clone())).await;
+        assert!(matches!(alone, Ok(Outcome::NotTaken(NotTaken::Stopping))), "{alone:?}");
+        let batch = tokio::time::timeout(Duration::from_secs(5), log.submit_batch(vec![open])).await;
+        assert!(matches!(batch, Ok(Err(NotTaken::Stopping))), "{batch:?}");
+        assert!(commands.try_recv().is_err());
+    }
+
     #[tokio::test]
     async fn keyless_traffic_does_not_reach_the_queue() {
-        let (log, commands, open) = stuck();
+        let (log, commands, open) = stuck(true);
         let impostor = SigningKey::from_seed(KeyName::new("gate").unwrap(), KeyKind::Ed25519, [2; 32]);
         let forged = Chain::new(IssuerName::new("gate").unwrap()).open(UnixMillis(1), &impostor).unwrap();
         let stranger = SigningKey::from_seed(KeyName::new("stranger").unwrap(), KeyKind::Ed25519, [3; 32]);
