@@ -257,8 +257,17 @@ async fn a_quiet_log_picks_up_fresh_timestamps() {
     );
 }
 
-#[tokio::test]
-async fn a_log_restored_from_a_backup_refuses_to_run() {
+/// A log of two receipts, and a copy of its store from when it had one.
+struct Backup {
+    place: Place,
+    backup: tempfile::TempDir,
+    /// Another receipt for the second place.
+    other: Receipt,
+    /// The head over both.
+    newest: SignedCheckpoint<note::Verified>,
+}
+
+async fn backed_up() -> Backup {
     let mut gate = Gate::new("gate.example/a");
     let place = Place::new(&[&gate]);
     let log = place.run().await;
@@ -266,13 +275,18 @@ async fn a_log_restored_from_a_backup_refuses_to_run() {
     log.stop().await.unwrap();
     let backup = tempfile::tempdir().unwrap();
     copy(&place.dir.path().join("store"), &backup.path().join("store"));
-
     let log = place.run().await;
     let other = gate.aside(r#"{"type":"other"}"#, stand::NOW);
     log.take(&gate.next()).await;
     let newest = log.offered(2).await;
     log.stop().await.unwrap();
     let newest = SignedCheckpoint::parse(newest.as_bytes()).unwrap().verify(&log_key().verifier()).unwrap();
+    Backup { place, backup, other, newest }
+}
+
+#[tokio::test]
+async fn a_log_restored_from_a_backup_refuses_to_run() {
+    let Backup { place, backup, other, newest } = backed_up().await;
     let witness = Stage::new(1, Manner::Honest).await;
     witness.hold(&newest);
     let dead = Stage::new(2, Manner::Hanging).await;
@@ -308,19 +322,7 @@ async fn a_log_restored_from_a_backup_refuses_to_run() {
 /// more than the log had.
 #[tokio::test]
 async fn a_log_restored_while_its_witness_was_down_stops_once_that_is_back() {
-    let mut gate = Gate::new("gate.example/a");
-    let place = Place::new(&[&gate]);
-    let log = place.run().await;
-    log.take(&gate.open()).await;
-    log.stop().await.unwrap();
-    let backup = tempfile::tempdir().unwrap();
-    copy(&place.dir.path().join("store"), &backup.path().join("store"));
-    let log = place.run().await;
-    let other = gate.aside(r#"{"type":"other"}"#, stand::NOW);
-    log.take(&gate.next()).await;
-    let newest = log.offered(2).await;
-    log.stop().await.unwrap();
-    let newest = SignedCheckpoint::parse(newest.as_bytes()).unwrap().verify(&log_key().verifier()).unwrap();
+    let Backup { place, backup, other, newest } = backed_up().await;
 
     for more in [false, true] {
         std::fs::remove_dir_all(place.dir.path().join("store")).unwrap();
