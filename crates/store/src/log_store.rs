@@ -26,9 +26,9 @@ use crate::replay::{Places, replay};
 use crate::saver::{Save, Saver};
 use crate::sealed::Sealed;
 use crate::state::State;
-use crate::tlog::{Recovery, Tlog};
+use crate::tlog::{Recovery, Tlog, frontier_of};
 use crate::verify::{Inspection, TreeCheck};
-use merkle::{EdgeTree, Frontier, HashSource, LeafIndex, RootHash, TILE_WIDTH, TreeSize, root_of};
+use merkle::{EdgeTree, LeafIndex, RootHash, TILE_WIDTH, TreeSize, root_of};
 use note::{CheckpointError, SignedCheckpoint, Verified, VerifierKey};
 use receipt::{Admitted, IssuerName, IssuerState, SeqNo};
 use std::collections::{HashMap, HashSet};
@@ -391,10 +391,8 @@ fn add_to_index(index: &IssuerIndex, first: u64, admitted: &[Admitted]) {
 fn edge_of(log: &TlogReader) -> Result<EdgeTree, StoreError> {
     let size = log.size();
     let start = size.0 / u64::from(TILE_WIDTH) * u64::from(TILE_WIDTH);
-    let one_bits = (0..64u8).rev().filter(|level| start >> level & 1 == 1);
-    let peaks: Option<Vec<_>> = one_bits.map(|level| log.subtree(level, (start >> level) - 1)).collect();
-    let frontier = peaks.and_then(|peaks| Frontier::from_peaks(TreeSize(start), peaks));
-    let mut edge = frontier.and_then(EdgeTree::new).ok_or(StoreError::WrongRoot { size })?;
+    let left = frontier_of(log, TreeSize(start))?;
+    let mut edge = EdgeTree::new(left).ok_or(StoreError::WrongRoot { size })?;
     log.leaves(LeafIndex(start), (size.0 - start) as usize)?.into_iter().for_each(|leaf| edge.push(leaf));
     Ok(edge)
 }

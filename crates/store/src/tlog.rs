@@ -31,7 +31,7 @@ use crate::sealed::Sealed;
 use crate::torn::lacks_a_sector;
 use crate::verify::Inspection;
 use bytes::Bytes;
-use merkle::{EMPTY_ROOT, Frontier, Hash, PageId, RootHash, TILE_WIDTH, TreeSize, leaf_hash, root_of};
+use merkle::{EMPTY_ROOT, Frontier, Hash, HashSource, PageId, RootHash, TILE_WIDTH, TreeSize, leaf_hash, root_of};
 use note::{SignedCheckpoint, Verified};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -202,7 +202,7 @@ impl Tlog {
         }
         levels.fit(begin)?;
         rebuild_hashes(&entries, &mut levels, begin, size)?;
-        let frontier = frontier_of(&levels, size)?;
+        let frontier = frontier_of(&StoredTree { levels: &levels.reader(), size }, size)?;
         if frontier.root() != root {
             return Err(StoreError::WrongRoot { size });
         }
@@ -471,7 +471,7 @@ fn leads_to(
     root: RootHash,
 ) -> Result<(), StoreError> {
     let reader = entries.reader();
-    let mut frontier = frontier_of(levels, begin)?;
+    let mut frontier = frontier_of(&StoredTree { levels: &levels.reader(), size: begin }, begin)?;
     for index in begin.0 / PAGE..size.0.div_ceil(PAGE) {
         let Some(page) = PageId::at(index, size.0) else { break };
         let bytes = reader.page(page, entries.end())?;
@@ -486,18 +486,11 @@ fn leads_to(
     check_entries(entries, levels, TreeSize(begin.0.saturating_sub(1) / PAGE * PAGE), begin)
 }
 
-/// The frontier of the stored tree: one subtree for each one-bit of the size.
-fn frontier_of(levels: &Levels, size: TreeSize) -> Result<Frontier, StoreError> {
-    let levels = levels.reader();
-    let tree = StoredTree { levels: &levels, size };
-    let mut peaks = Vec::new();
-    let mut begin = 0;
-    for level in (0..64u8).rev().filter(|level| size.0 >> level & 1 == 1) {
-        let peak = merkle::HashSource::subtree(&tree, level, begin >> level).ok_or(StoreError::WrongRoot { size })?;
-        peaks.push(peak);
-        begin += 1 << level;
-    }
-    Frontier::from_peaks(size, peaks).ok_or(StoreError::WrongRoot { size })
+/// The frontier of a tree that is stored: one subtree for each one-bit of the size.
+pub(crate) fn frontier_of(tree: &dyn HashSource, size: TreeSize) -> Result<Frontier, StoreError> {
+    let one_bits = (0..64u8).rev().filter(|level| size.0 >> level & 1 == 1);
+    let peaks: Option<Vec<_>> = one_bits.map(|level| tree.subtree(level, (size.0 >> level) - 1)).collect();
+    peaks.and_then(|peaks| Frontier::from_peaks(size, peaks)).ok_or(StoreError::WrongRoot { size })
 }
 
 fn damaged(path: &Path, what: &'static str, position: u64, why: &str) -> StoreError {
