@@ -121,8 +121,7 @@ impl LogFork {
         other: &SignedCheckpoint<Verified>,
         implied: Option<Implied>,
     ) -> Result<LogFork, EvidenceError> {
-        let (first, second) =
-            if one.checkpoint().size <= other.checkpoint().size { (one, other) } else { (other, one) };
+        let (first, second) = in_order(one, other);
         // Cosignatures are left out: the accusation is the log's, and others' lines would only blur it.
         let text =
             |head: &SignedCheckpoint<Verified>| String::from_utf8_lossy(head.log_signed_only().bytes()).into_owned();
@@ -141,6 +140,12 @@ impl LogFork {
     /// The log that is accused.
     pub fn log(&self) -> &VerifierKey {
         &self.log
+    }
+
+    /// Whether `other` shows the same: the same two heads of the same log, whatever else stands in the two documents.
+    pub fn is_about_the_same(&self, other: &LogFork) -> bool {
+        let heads = |fork: &LogFork| Some([claimed(&fork.first)?, claimed(&fork.second)?]);
+        self.log == other.log && heads(self).is_some() && heads(self) == heads(other)
     }
 
     /// Checks the document by itself.
@@ -163,6 +168,21 @@ impl LogFork {
     }
 }
 
+/// The size and root that a head claims.
+fn claimed(head: &str) -> Option<(TreeSize, RootHash)> {
+    let head = SignedCheckpoint::parse(head.as_bytes()).ok()?;
+    Some((head.claimed().size, head.claimed().root))
+}
+
+/// The smaller head first; of one size, the one with the smaller root. So the same two heads always make the same document.
+fn in_order<'a>(
+    one: &'a SignedCheckpoint<Verified>,
+    other: &'a SignedCheckpoint<Verified>,
+) -> (&'a SignedCheckpoint<Verified>, &'a SignedCheckpoint<Verified>) {
+    let key = |head: &SignedCheckpoint<Verified>| (head.checkpoint().size, head.checkpoint().root.0);
+    if key(one) <= key(other) { (one, other) } else { (other, one) }
+}
+
 impl WitnessFork {
     /// Evidence of two heads with a cosignature of `witness` each, in either order; `implied` as for [`LogFork::make`].
     ///
@@ -174,8 +194,7 @@ impl WitnessFork {
         other: &SignedCheckpoint<Verified>,
         implied: Option<Implied>,
     ) -> Result<WitnessFork, EvidenceError> {
-        let (first, second) =
-            if one.checkpoint().size <= other.checkpoint().size { (one, other) } else { (other, one) };
+        let (first, second) = in_order(one, other);
         let (implied_root, proof) = split_implied(implied);
         let fork = WitnessFork {
             kind: WitnessForkKind::WitnessFork,
@@ -186,6 +205,13 @@ impl WitnessFork {
             proof,
         };
         fork.check().map(|_| fork)
+    }
+
+    /// Whether `other` accuses the same witness over the same log. One such document says all: a witness and a log that
+    /// work together can make as many of them as they like.
+    pub fn is_about_the_same(&self, other: &WitnessFork) -> bool {
+        let origin = |fork: &WitnessFork| fork.first.lines().next().map(str::to_owned);
+        self.witness == other.witness && origin(self) == origin(other)
     }
 
     /// The witness that is accused.

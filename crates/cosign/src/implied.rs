@@ -1,6 +1,6 @@
 //! What a signed head says about every smaller size: the root there, told by tiles that hash to the head's root.
 
-use crate::decide::Unproven;
+use crate::compare::Unproven;
 use merkle::{ConsistencyProof, EMPTY_ROOT, HashSource, ProveError, RootHash, TreeSize, prove_consistency, root_of};
 use note::{SignedCheckpoint, Verified};
 

@@ -11,7 +11,7 @@ use std::fmt;
 pub const HASH_LEN: usize = 32;
 
 /// A SHA-256 hash of a leaf or a node. Prints as base64, as checkpoints and proofs do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Hash(pub [u8; HASH_LEN]);
 
 impl Hash {
@@ -53,16 +53,25 @@ impl fmt::Debug for Hash {
     }
 }
 
+/// Base64 in formats that people read, the 32 bytes in others.
 impl Serialize for Hash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.to_base64())
+        match serializer.is_human_readable() {
+            true => serializer.serialize_str(&self.to_base64()),
+            false => serializer.serialize_bytes(&self.0),
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Hash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hash, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        Hash::from_base64(&text).ok_or_else(|| serde::de::Error::custom("expected the canonical base64 of 32 bytes"))
+        if deserializer.is_human_readable() {
+            let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+            return Hash::from_base64(&text)
+                .ok_or_else(|| serde::de::Error::custom("expected the canonical base64 of 32 bytes"));
+        }
+        let bytes = <&[u8]>::deserialize(deserializer)?;
+        bytes.try_into().map(Hash).map_err(|_| serde::de::Error::custom("expected 32 bytes"))
     }
 }
 

@@ -8,6 +8,7 @@
 //! * [`edge`]: the newest leaves in memory, and proofs of them
 //! * [`source`]: where proofs take hashes from; a whole tree in memory
 //! * [`proof`]: inclusion and consistency, made and checked
+//! * [`subtree`]: ranges of leaves that have a root of their own
 //! * [`tile`]: tiles, pages, paths
 //! * [`bundle`]: length-prefixed entries
 //! * [`decimal`], [`encoding`]: the only spellings of numbers and bytes
@@ -20,6 +21,7 @@ pub mod frontier;
 pub mod hash;
 pub mod proof;
 pub mod source;
+pub mod subtree;
 pub mod tile;
 
 pub use bundle::{BundleCut, EntryTooLong, MAX_ENTRY_LEN, decode_entries, encode_entry};
@@ -31,6 +33,7 @@ pub use proof::{
     ConsistencyProof, InclusionProof, MAX_PROOF_HASHES, ProofError, ProveError, prove_consistency, prove_inclusion,
 };
 pub use source::{HashSource, MemoryTree, MissingHash, root_of};
+pub use subtree::{Subtree, SubtreeProof, prove_subtree};
 pub use tile::{
     PageId, ResourcePath, TILE_WIDTH, TileId, TileLength, TilePlace, TileSet, tile_root, tiles_for_consistency,
     tiles_for_inclusion, tiles_for_root,

@@ -36,6 +36,14 @@ pub enum ProofError {
         /// The size said to be the newer.
         new: TreeSize,
     },
+    /// The subtree ends beyond the tree.
+    #[error("a subtree that ends at leaf {end} is no part of a tree of {size}")]
+    EndBeyondSize {
+        /// The leaf after the subtree's last one.
+        end: u64,
+        /// The tree's size.
+        size: TreeSize,
+    },
     /// A proof for these numbers has exactly so many hashes, and this one does not.
     #[error("the proof has {found} hashes, these sizes call for {expected}")]
     WrongLength {
@@ -50,9 +58,29 @@ pub enum ProofError {
     /// The proof does not lead to the older root.
     #[error("the proof does not lead to the older root")]
     OldRoot,
+    /// The proof does not lead to the subtree's root.
+    #[error("the proof does not lead to the subtree's root")]
+    SubtreeRoot,
     /// The proof does not lead to the root (of the newer tree).
     #[error("the proof does not lead to the root")]
     NewRoot,
+}
+
+impl ProofError {
+    /// The error in one word that stays the same from version to version, for programs; `vectors/` has it for
+    /// each input.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::IndexBeyondSize { .. } => "index-beyond-size",
+            Self::SizesReversed { .. } => "sizes-reversed",
+            Self::EndBeyondSize { .. } => "end-beyond-size",
+            Self::WrongLength { .. } => "wrong-length",
+            Self::NothingShown => "nothing-shown",
+            Self::OldRoot => "old-root",
+            Self::SubtreeRoot => "subtree-root",
+            Self::NewRoot => "new-root",
+        }
+    }
 }
 
 /// Why a proof could not be made.

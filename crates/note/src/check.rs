@@ -8,7 +8,7 @@ use crate::key::VerifierKey;
 /// A way to compute what [`VerifierKey::verify`] answers.
 pub trait SignatureCheck {
     /// Whether `signature` is `key`'s over exactly `message`, as [`VerifierKey::verify`] says.
-    fn verify(&self, key: &VerifierKey, message: &[u8], signature: &[u8; 64]) -> bool;
+    fn verify(&self, key: &VerifierKey, message: &[u8], signature: &[u8]) -> bool;
 }
 
 /// The plain way: nothing is prepared, nothing is kept. For few signatures, and for keys that nobody vouches for.
@@ -16,7 +16,7 @@ pub trait SignatureCheck {
 pub struct Strict;
 
 impl SignatureCheck for Strict {
-    fn verify(&self, key: &VerifierKey, message: &[u8], signature: &[u8; 64]) -> bool {
+    fn verify(&self, key: &VerifierKey, message: &[u8], signature: &[u8]) -> bool {
         key.verify(message, signature)
     }
 }

@@ -1,26 +1,38 @@
-//! Witness cosignatures, Ed25519 cosignature/v1 (tlog-cosignature).
+//! Witness cosignatures of checkpoints (tlog-cosignature), Ed25519 cosignature/v1 and ML-DSA-44.
 //!
 //! ```text
-//! line     — <witness> base64(4 bytes key id || u64 big-endian timestamp || 64 bytes signature)
-//! signed   cosignature/v1\n
-//!          time <timestamp, decimal seconds since the epoch>\n
-//!          <the checkpoint's whole text>
+//! line     — <witness> base64(4 bytes key id || u64 big-endian timestamp || signature)
+//!
+//! 0x04     64 bytes of Ed25519 over   cosignature/v1\n
+//!                                     time <timestamp, decimal seconds since the epoch>\n
+//!                                     <the checkpoint's whole text>
+//! 0x06     2420 bytes of ML-DSA-44 over what `subtree` says: names, time, size and root, no extension lines
 //! ```
+//!
+//! A witness with both keys signs with each, in lines of their own; their names may be the same, their ids never are.
 //!
 //! Holds making and checking them. Does not hold when a witness may make one (the witness rule), nor whether a
 //! timestamp lies in the future: no clock here.
 
+use crate::checkpoint::Checkpoint;
 use crate::key::{KeyId, KeyKind, SigningKey, VerifierKey};
+use crate::ml_dsa;
 use crate::name::KeyName;
 use crate::signed::{NoteSignature, SignedNote};
+use crate::subtree::{CosignedTree, timestamped};
 
 /// Latest timestamp: "It MUST NOT exceed 2^63 - 1" (tlog-cosignature, Format).
 pub const MAX_TIMESTAMP_S: u64 = (1 << 63) - 1;
 
-/// Timestamp and signature, the key id apart.
-const BLOB_LEN: usize = 8 + 64;
+/// Bytes of the timestamp before the signature.
+const TIMESTAMP_LEN: usize = 8;
 
-/// A signature line that has the form of a cosignature/v1. Nothing is verified.
+/// Most bytes of a cosignature line, its newline included: dash and spaces 5, a name 255, and in base64 a key id, a
+/// timestamp and an ML-DSA-44 signature.
+pub const MAX_COSIGNATURE_LINE_LEN: usize =
+    5 + crate::MAX_NAME_LEN + (4 + TIMESTAMP_LEN + ml_dsa::SIGNATURE_LEN).div_ceil(3) * 4 + 1;
+
+/// A signature line that has the form of a cosignature of a checkpoint. Nothing is verified.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CosignatureLine {
     signature: NoteSignature,
@@ -53,8 +65,10 @@ pub struct BadCosignature {
 /// Why there is no cosignature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CosignatureError {
-    /// Not `— <name> <base64>` with 76 bytes in it.
-    #[error("not a cosignature/v1 line: it must read \"— <name> <base64 of 76 bytes>\"")]
+    /// Not `— <name> <base64>` with as many bytes in it as the key's kind calls for.
+    #[error(
+        "not a cosignature line of this kind: it must read \"— <name> <base64>\", of 76 bytes for Ed25519, of 2432 for ML-DSA-44"
+    )]
     Malformed,
     /// A timestamp of 0: it claims no time, so it cannot say that a head was the newest.
     #[error("the timestamp is 0; a witness states when it looked")]
@@ -69,8 +83,17 @@ pub enum CosignatureError {
     #[error("the signature does not verify; the line belongs to another checkpoint, was altered or is forged")]
     BadSignature,
     /// The key is not a witness key.
-    #[error("the key is not of type 0x04; a witness cosigns with a key made for that alone")]
+    #[error("the key is not of type 0x04 or 0x06; a witness cosigns with a key made for that alone")]
     WrongKeyKind,
+    /// ML-DSA-44 covers a tree, and the text is no checkpoint.
+    #[error("the text is not a checkpoint, so there is no tree that an ML-DSA-44 cosignature could cover")]
+    NotACheckpoint,
+    /// The format has one byte for the length of the log's origin.
+    #[error("the log's origin is longer than 255 bytes; ML-DSA-44 cosignatures have no room for it")]
+    OriginTooLong,
+    /// A time beside a subtree that does not start at leaf 0, which is never the newest tree.
+    #[error("the timestamp of a subtree that does not start at leaf 0 must be 0")]
+    TimedSubtree,
 }
 
 impl CosignatureLine {
@@ -99,16 +122,22 @@ impl CosignatureLine {
         self.signature.line()
     }
 
-    /// Checks that `witness` cosigned the checkpoint with this `text` (final newline included).
+    /// Checks that `witness` cosigned the checkpoint with this `text` (final newline included). With ML-DSA-44 that
+    /// holds for every text with the same first three lines: the lines after them are not covered (see
+    /// [`crate::subtree`]).
     pub fn verify(&self, text: &str, witness: &VerifierKey) -> Result<Cosignature, CosignatureError> {
-        if witness.kind() != KeyKind::CosignatureV1 {
+        if !witness.kind().cosigns() {
             return Err(CosignatureError::WrongKeyKind);
         }
         if !self.signature.claims(witness) {
             return Err(CosignatureError::OtherKey);
         }
-        let signature = self.signature.blob.last_chunk::<64>().ok_or(CosignatureError::Malformed)?;
-        if !witness.verify(signed_message(text, self.timestamp_s).as_bytes(), signature) {
+        let signature = &self.signature.blob[TIMESTAMP_LEN..];
+        if kind_of_signature(signature) != Some(witness.kind()) {
+            return Err(CosignatureError::Malformed);
+        }
+        let message = signed_message(text, witness.kind(), witness.name(), self.timestamp_s)?;
+        if !witness.verify(&message, signature) {
             return Err(CosignatureError::BadSignature);
         }
         Ok(Cosignature {
@@ -124,10 +153,9 @@ impl TryFrom<&NoteSignature> for CosignatureLine {
     type Error = CosignatureError;
 
     fn try_from(signature: &NoteSignature) -> Result<CosignatureLine, CosignatureError> {
-        if signature.blob.len() != BLOB_LEN {
-            return Err(CosignatureError::Malformed);
-        }
-        let timestamp = signature.blob.first_chunk::<8>().ok_or(CosignatureError::Malformed)?;
+        let (timestamp, rest) =
+            signature.blob.split_first_chunk::<TIMESTAMP_LEN>().ok_or(CosignatureError::Malformed)?;
+        kind_of_signature(rest).ok_or(CosignatureError::Malformed)?;
         let timestamp_s = allowed_timestamp(u64::from_be_bytes(*timestamp))?;
         Ok(CosignatureLine { signature: signature.clone(), timestamp_s })
     }
@@ -147,19 +175,44 @@ pub fn parse_cosignature_line(line: &str) -> Result<CosignatureLine, Cosignature
     CosignatureLine::try_from(&signature)
 }
 
-/// Cosigns a checkpoint's `text` (final newline included) at `timestamp_s`, with a key of type `0x04`.
+/// Cosigns a checkpoint's `text` (final newline included) at `timestamp_s`, with a key of type `0x04` or `0x06`.
 ///
 /// Whether the text may be cosigned at all is decided before, and made durable before the result leaves the process.
 pub fn cosign(text: &str, witness: &SigningKey, timestamp_s: u64) -> Result<Cosignature, CosignatureError> {
-    if witness.kind() != KeyKind::CosignatureV1 {
-        return Err(CosignatureError::WrongKeyKind);
+    let whose = (witness.name(), witness.id(), witness.kind());
+    signed_by(text, whose, timestamp_s, |message| Ok(witness.sign(message)))
+}
+
+/// The same with the private half of `witness` somewhere else: `sign` is handed the message and answers its signature,
+/// which is believed only as far as it verifies.
+///
+/// # Errors
+/// Those of [`cosign`], those of `sign`, and [`CosignatureError::BadSignature`] where it answers something else.
+pub fn cosign_with<E: From<CosignatureError>>(
+    text: &str,
+    witness: &VerifierKey,
+    timestamp_s: u64,
+    sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
+) -> Result<Cosignature, E> {
+    let whose = (witness.name(), witness.id(), witness.kind());
+    let unchecked = signed_by(text, whose, timestamp_s, sign)?;
+    Ok(unchecked.to_line()?.verify(text, witness)?)
+}
+
+fn signed_by<E: From<CosignatureError>>(
+    text: &str,
+    (name, key_id, kind): (&KeyName, KeyId, KeyKind),
+    timestamp_s: u64,
+    sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
+) -> Result<Cosignature, E> {
+    if !kind.cosigns() {
+        return Err(CosignatureError::WrongKeyKind.into());
     }
     let timestamp_s = allowed_timestamp(timestamp_s)?;
-    let mut blob = Vec::with_capacity(BLOB_LEN);
-    blob.extend_from_slice(&timestamp_s.to_be_bytes());
-    blob.extend_from_slice(&witness.sign(signed_message(text, timestamp_s).as_bytes()));
-    let signature = NoteSignature { name: witness.name().clone(), key_id: witness.id(), blob };
-    Ok(Cosignature { key_id: signature.key_id, line: signature.line(), name: signature.name, timestamp_s })
+    let message = signed_message(text, kind, name, timestamp_s)?;
+    let blob = timestamped(timestamp_s, &sign(&message)?);
+    let signature = NoteSignature { name: name.clone(), key_id, blob };
+    Ok(Cosignature { key_id, line: signature.line(), name: signature.name, timestamp_s })
 }
 
 /// Checks every line of `note` that stands under the name and id of one of `witnesses`, in the note's order: the
@@ -190,7 +243,28 @@ fn allowed_timestamp(timestamp_s: u64) -> Result<u64, CosignatureError> {
     }
 }
 
-/// tlog-cosignature, Ed25519 signed message.
-fn signed_message(text: &str, timestamp_s: u64) -> String {
-    format!("cosignature/v1\ntime {timestamp_s}\n{text}")
+/// The kind of key that makes signatures of this length.
+fn kind_of_signature(signature: &[u8]) -> Option<KeyKind> {
+    match signature.len() {
+        64 => Some(KeyKind::CosignatureV1),
+        ml_dsa::SIGNATURE_LEN => Some(KeyKind::MlDsa44),
+        _ => None,
+    }
+}
+
+/// tlog-cosignature, the signed message of the kind.
+fn signed_message(
+    text: &str,
+    kind: KeyKind,
+    cosigner: &KeyName,
+    timestamp_s: u64,
+) -> Result<Vec<u8>, CosignatureError> {
+    match kind {
+        KeyKind::Ed25519 => Err(CosignatureError::WrongKeyKind),
+        KeyKind::CosignatureV1 => Ok(format!("cosignature/v1\ntime {timestamp_s}\n{text}").into_bytes()),
+        KeyKind::MlDsa44 => {
+            let checkpoint = Checkpoint::parse(text).map_err(|_| CosignatureError::NotACheckpoint)?;
+            CosignedTree::of(&checkpoint).message(cosigner, timestamp_s)
+        }
+    }
 }

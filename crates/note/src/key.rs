@@ -1,4 +1,4 @@
-//! Keys: vkeys, private keys in the note package's text form, and strict Ed25519.
+//! Keys: vkeys, private keys in the note package's text form, strict Ed25519, and ML-DSA-44.
 //!
 //! ```text
 //! vkey         <name>+<8 lowercase hex: key id>+<base64(type || public key)>
@@ -6,18 +6,18 @@
 //! key id       SHA-256(<name> || 0x0A || type || public key)[:4]
 //! ```
 //!
-//! Holds the only calls of signature arithmetic in the project, beside [`crate::tables`], which answers as these do and
-//! faster. Does not hold which message a signature
+//! A seed has 32 bytes for every kind. Holds the only calls of Ed25519 in the project, beside [`crate::tables`], which
+//! answers as these do and faster; those of ML-DSA are in `ml_dsa`. Does not hold which message a signature
 //! covers: `signed` and `cosignature` know that. Reads no files and makes no randomness: a seed is an argument.
 
+use crate::ml_dsa;
 use crate::name::{KeyName, NameError};
-use curve25519_dalek::edwards::EdwardsPoint;
 use ed25519_dalek::Signer;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 pub(crate) const PRIVATE_PREFIX: &str = "PRIVATE+KEY+";
 
@@ -26,7 +26,7 @@ pub(crate) const PRIVATE_PREFIX: &str = "PRIVATE+KEY+";
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub [u8; 4]);
 
-/// What a key signs, by signed-note's signature type byte. ML-DSA-44 (`0x06`) will be one more variant.
+/// What a key signs, by signed-note's signature type byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum KeyKind {
@@ -34,22 +34,35 @@ pub enum KeyKind {
     Ed25519,
     /// `0x04`: timestamped Ed25519 cosignature/v1 over a checkpoint. Witnesses.
     CosignatureV1,
+    /// `0x06`: timestamped ML-DSA-44 cosignature over a tree or subtree. Witnesses, beside the kind above.
+    MlDsa44,
 }
 
-/// A public key with its name and kind: whom to believe. Decoded once; a `VerifierKey` that exists is a
-/// canonically encoded point of large order.
+/// A public key with its name and kind: whom to believe. Decoded once; a `VerifierKey` of an Ed25519 kind that exists
+/// is a canonically encoded point of large order.
 #[derive(Clone)]
 pub struct VerifierKey {
     name: KeyName,
     id: KeyId,
     kind: KeyKind,
-    point: ed25519_dalek::VerifyingKey,
+    public: Public,
+}
+
+#[derive(Clone)]
+enum Public {
+    Ed25519(ed25519_dalek::VerifyingKey),
+    MlDsa44(ml_dsa::PublicKey),
 }
 
 /// A private key with its name and kind. Wiped from memory when dropped; neither printable nor clonable.
 pub struct SigningKey {
-    secret: ed25519_dalek::SigningKey,
+    secret: Secret,
     verifier: VerifierKey,
+}
+
+enum Secret {
+    Ed25519(ed25519_dalek::SigningKey),
+    MlDsa44(ml_dsa::SecretKey),
 }
 
 /// Why a text is no key. The text itself is never repeated: it may be a private key.
@@ -73,7 +86,9 @@ pub enum KeyError {
     #[error("the key's last part is not canonical base64; copy the whole line")]
     Base64,
     /// A signature type byte that is not implemented here.
-    #[error("keys of signature type {0:#04x} are not supported; use type 0x01 for gates and logs, 0x04 for witnesses")]
+    #[error(
+        "keys of signature type {0:#04x} are not supported; use type 0x01 for gates and logs, 0x04 or 0x06 for witnesses"
+    )]
     UnknownKind(u8),
     /// The key material has the wrong length.
     #[error("the key's last part has the wrong length; copy the whole line")]
@@ -84,9 +99,32 @@ pub enum KeyError {
     /// The bytes encode no curve point, or encode one in a way that not every implementation accepts.
     #[error("the key is not a canonically encoded Ed25519 point; nobody can sign with it reliably, make a new key")]
     NotAPoint,
-    /// A small-order point: signatures by it can be made without any secret.
-    #[error("the key is weak (small order): anybody can sign with it; make a new key")]
+    /// The bytes are no ML-DSA-44 public key.
+    #[error("the key is not an ML-DSA-44 public key; copy the whole line")]
+    NotAKey,
+    /// Signatures by it can be made without any secret: a point of small order, or an ML-DSA key whose `t1` is zero.
+    #[error("the key is weak: anybody can sign with it; make a new key")]
     Weak,
+}
+
+impl KeyError {
+    /// The error in one word that stays the same from version to version, for programs; `vectors/` has it for
+    /// each input.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Shape => "key-shape",
+            Self::PrivateKey => "private-key",
+            Self::Name(error) => error.code(),
+            Self::Id => "key-id",
+            Self::Base64 => "key-base64",
+            Self::UnknownKind(_) => "key-kind-unknown",
+            Self::Length => "key-length",
+            Self::IdMismatch => "key-id-mismatch",
+            Self::NotAPoint => "not-a-point",
+            Self::NotAKey => "not-a-key",
+            Self::Weak => "weak-key",
+        }
+    }
 }
 
 impl KeyKind {
@@ -95,6 +133,7 @@ impl KeyKind {
         match self {
             KeyKind::Ed25519 => 0x01,
             KeyKind::CosignatureV1 => 0x04,
+            KeyKind::MlDsa44 => 0x06,
         }
     }
 
@@ -103,14 +142,23 @@ impl KeyKind {
         match byte {
             0x01 => Some(KeyKind::Ed25519),
             0x04 => Some(KeyKind::CosignatureV1),
+            0x06 => Some(KeyKind::MlDsa44),
             _ => None,
+        }
+    }
+
+    /// Whether keys of this kind cosign, and sign nothing else.
+    pub fn cosigns(self) -> bool {
+        match self {
+            KeyKind::Ed25519 => false,
+            KeyKind::CosignatureV1 | KeyKind::MlDsa44 => true,
         }
     }
 }
 
 impl KeyId {
     /// The recommended id (signed-note, Signatures), which for cosignatures is mandatory.
-    pub fn of(name: &KeyName, kind: KeyKind, public_key: &[u8; 32]) -> KeyId {
+    pub fn of(name: &KeyName, kind: KeyKind, public_key: &[u8]) -> KeyId {
         let mut hash = Sha256::new();
         hash.update(name.as_str().as_bytes());
         hash.update([b'\n', kind.byte()]);
@@ -133,19 +181,17 @@ impl fmt::Debug for KeyId {
 }
 
 impl VerifierKey {
-    /// A key from its parts. Refuses points that are weak or not canonically encoded.
-    pub fn new(name: KeyName, kind: KeyKind, public_key: &[u8; 32]) -> Result<VerifierKey, KeyError> {
-        let point = ed25519_dalek::VerifyingKey::from_bytes(public_key).map_err(|_| KeyError::NotAPoint)?;
-        // Decoding takes field elements beyond the prime and a negative zero; only what encodes back to the
-        // same bytes is read alike by everybody.
-        if point.to_edwards().compress().to_bytes() != *public_key {
-            return Err(KeyError::NotAPoint);
-        }
-        if point.is_weak() {
-            return Err(KeyError::Weak);
-        }
+    /// A key from its parts: 32 bytes of a point, or the 1312 of an ML-DSA-44 key. Refuses what is weak, and points that
+    /// are not canonically encoded.
+    pub fn new(name: KeyName, kind: KeyKind, public_key: &[u8]) -> Result<VerifierKey, KeyError> {
+        let public = match kind {
+            KeyKind::Ed25519 | KeyKind::CosignatureV1 => {
+                Public::Ed25519(strict_point(public_key.try_into().map_err(|_| KeyError::Length)?)?)
+            }
+            KeyKind::MlDsa44 => Public::MlDsa44(ml_dsa::PublicKey::new(public_key)?),
+        };
         let id = KeyId::of(&name, kind, public_key);
-        Ok(VerifierKey { name, id, kind, point })
+        Ok(VerifierKey { name, id, kind, public })
     }
 
     /// Whose key it is.
@@ -163,22 +209,49 @@ impl VerifierKey {
         self.kind
     }
 
-    /// The 32 bytes of the point, RFC 8032. Two keys with the same bytes are one key, whatever their names.
-    pub fn public_key_bytes(&self) -> &[u8; 32] {
-        self.point.as_bytes()
+    /// The public key's bytes: 32 of the point (RFC 8032), or 1312 (FIPS 204). Two keys with the same bytes are one
+    /// key, whatever their names.
+    pub fn public_key_bytes(&self) -> &[u8] {
+        self.public.bytes()
     }
 
-    /// The point itself, for [`crate::tables`].
-    pub(crate) fn point(&self) -> EdwardsPoint {
-        self.point.to_edwards()
+    /// The point of an Ed25519 key, for [`crate::tables`].
+    pub(crate) fn ed25519(&self) -> Option<&ed25519_dalek::VerifyingKey> {
+        match &self.public {
+            Public::Ed25519(point) => Some(point),
+            Public::MlDsa44(_) => None,
+        }
     }
 
-    /// Whether `signature` is this key's over exactly `message`, by strict verification: canonical
-    /// encodings, no small-order points, cofactorless equation. Says nothing about what the message is.
-    pub fn verify(&self, message: &[u8], signature: &[u8; 64]) -> bool {
-        let signature = ed25519_dalek::Signature::from_bytes(signature);
-        self.point.verify_strict(message, &signature).is_ok()
+    /// Whether `signature` is this key's over exactly `message`. Ed25519 by strict verification: canonical
+    /// encodings, no small-order points, cofactorless equation; ML-DSA-44 by FIPS 204 with an empty context. A
+    /// signature of another length than the kind's (64 or 2420 bytes) is none. Says nothing about what the message is.
+    pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+        match &self.public {
+            Public::Ed25519(point) => ed25519_dalek::Signature::from_slice(signature)
+                .is_ok_and(|signature| point.verify_strict(message, &signature).is_ok()),
+            Public::MlDsa44(key) => key.verify(message, signature),
+        }
     }
+}
+
+impl Public {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Public::Ed25519(point) => point.as_bytes(),
+            Public::MlDsa44(key) => key.as_bytes(),
+        }
+    }
+}
+
+fn strict_point(bytes: &[u8; 32]) -> Result<ed25519_dalek::VerifyingKey, KeyError> {
+    let point = ed25519_dalek::VerifyingKey::from_bytes(bytes).map_err(|_| KeyError::NotAPoint)?;
+    // Decoding takes field elements beyond the prime and a negative zero; only what encodes back to the
+    // same bytes is read alike by everybody.
+    if point.to_edwards().compress().to_bytes() != *bytes {
+        return Err(KeyError::NotAPoint);
+    }
+    if point.is_weak() { Err(KeyError::Weak) } else { Ok(point) }
 }
 
 impl FromStr for VerifierKey {
@@ -239,24 +312,33 @@ impl<'de> serde::Deserialize<'de> for VerifierKey {
 }
 
 impl SigningKey {
-    /// The key that 32 bytes of seed (RFC 8032's private key) make. The seed must come from the operating
+    /// The key that 32 bytes of seed (RFC 8032's private key, FIPS 204's ξ) make. The seed must come from the operating
     /// system's randomness, or be a test's.
-    pub fn from_seed(name: KeyName, kind: KeyKind, mut seed: [u8; 32]) -> SigningKey {
-        let secret = ed25519_dalek::SigningKey::from_bytes(&seed);
-        seed.zeroize();
-        let point = secret.verifying_key();
-        let id = KeyId::of(&name, kind, point.as_bytes());
-        // A clamped scalar is 8k with 0 < k < the group's order, so its point is never of small order, and it is
-        // encoded canonically by construction: there is nothing here to refuse.
-        let verifier = VerifierKey { name, id, kind, point };
-        SigningKey { secret, verifier }
+    pub fn from_seed(name: KeyName, kind: KeyKind, seed: [u8; 32]) -> SigningKey {
+        let seed = Zeroizing::new(seed);
+        let (secret, public) = match kind {
+            // A clamped scalar is 8k with 0 < k < the group's order, so its point is never of small order, and it is
+            // encoded canonically by construction: there is nothing here to refuse.
+            KeyKind::Ed25519 | KeyKind::CosignatureV1 => {
+                let secret = ed25519_dalek::SigningKey::from_bytes(&seed);
+                let point = secret.verifying_key();
+                (Secret::Ed25519(secret), Public::Ed25519(point))
+            }
+            KeyKind::MlDsa44 => {
+                let (secret, public) = ml_dsa::SecretKey::from_seed(seed);
+                (Secret::MlDsa44(secret), Public::MlDsa44(public))
+            }
+        };
+        let id = KeyId::of(&name, kind, public.bytes());
+        SigningKey { secret, verifier: VerifierKey { name, id, kind, public } }
     }
 
     /// Reads `PRIVATE+KEY+…`, without a line end. Refuses a text whose id is not the seed's.
     pub fn from_private_text(text: &str) -> Result<SigningKey, KeyError> {
         let rest = text.strip_prefix(PRIVATE_PREFIX).ok_or(KeyError::Shape)?;
         let parts = KeyText::split(rest)?;
-        let key = SigningKey::from_seed(parts.name.clone(), parts.kind, *parts.material);
+        let seed = <[u8; 32]>::try_from(parts.material.as_slice()).map(Zeroizing::new).map_err(|_| KeyError::Length)?;
+        let key = SigningKey::from_seed(parts.name, parts.kind, *seed);
         if key.verifier.id != parts.id {
             return Err(KeyError::IdMismatch);
         }
@@ -265,8 +347,11 @@ impl SigningKey {
 
     /// The text form that [`SigningKey::from_private_text`] reads, without a line end.
     pub fn to_private_text(&self) -> Zeroizing<String> {
-        let seed = Zeroizing::new(self.secret.to_bytes());
-        let public = Zeroizing::new(key_text(&self.verifier.name, self.verifier.id, self.verifier.kind, &seed));
+        let seed = match &self.secret {
+            Secret::Ed25519(secret) => secret.as_bytes(),
+            Secret::MlDsa44(secret) => secret.seed(),
+        };
+        let public = Zeroizing::new(key_text(&self.verifier.name, self.verifier.id, self.verifier.kind, seed));
         // Room for the line end of a key file: growing the text would leave a copy behind.
         let mut text = Zeroizing::new(String::with_capacity(PRIVATE_PREFIX.len() + public.len() + 1));
         text.push_str(PRIVATE_PREFIX);
@@ -294,10 +379,13 @@ impl SigningKey {
         self.verifier.kind
     }
 
-    /// Signs exactly `message`. Callers outside this crate want `sign_note`, `sign_checkpoint` or `cosign`,
+    /// Signs exactly `message`: 64 bytes of Ed25519, 2420 of ML-DSA-44, the same every time. Callers outside this crate want `sign_note`, `sign_checkpoint` or `cosign`,
     /// which know what to sign.
-    pub fn sign(&self, message: &[u8]) -> [u8; 64] {
-        self.secret.sign(message).to_bytes()
+    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
+        match &self.secret {
+            Secret::Ed25519(secret) => secret.sign(message).to_bytes().to_vec(),
+            Secret::MlDsa44(secret) => secret.sign(message).to_vec(),
+        }
     }
 }
 
@@ -312,7 +400,7 @@ struct KeyText {
     name: KeyName,
     id: KeyId,
     kind: KeyKind,
-    material: Zeroizing<[u8; 32]>,
+    material: Zeroizing<Vec<u8>>,
 }
 
 impl KeyText {
@@ -327,8 +415,7 @@ impl KeyText {
         let material = Zeroizing::new(merkle::decode_base64(material).ok_or(KeyError::Base64)?);
         let (&byte, rest) = material.split_first().ok_or(KeyError::Length)?;
         let kind = KeyKind::from_byte(byte).ok_or(KeyError::UnknownKind(byte))?;
-        let material: [u8; 32] = rest.try_into().map_err(|_| KeyError::Length)?;
-        Ok(KeyText { name, id, kind, material: Zeroizing::new(material) })
+        Ok(KeyText { name, id, kind, material: Zeroizing::new(rest.to_vec()) })
     }
 }
 
@@ -341,10 +428,10 @@ fn key_id(text: &str) -> Option<KeyId> {
     Some(KeyId(id))
 }
 
-fn key_text(name: &KeyName, id: KeyId, kind: KeyKind, material: &[u8; 32]) -> String {
-    let mut bytes = Zeroizing::new([0; 33]);
-    bytes[0] = kind.byte();
-    bytes[1..].copy_from_slice(material);
-    let encoded = Zeroizing::new(merkle::encode_base64(&*bytes));
+fn key_text(name: &KeyName, id: KeyId, kind: KeyKind, material: &[u8]) -> String {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(1 + material.len()));
+    bytes.push(kind.byte());
+    bytes.extend_from_slice(material);
+    let encoded = Zeroizing::new(merkle::encode_base64(&bytes));
     format!("{name}+{id}+{}", *encoded)
 }

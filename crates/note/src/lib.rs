@@ -5,11 +5,12 @@
 //!
 //! | module | spec |
 //! |---|---|
-//! | [`name`], [`key`], [`signed`] | signed-note |
+//! | [`name`], [`key`], `ml_dsa`, [`signed`] | signed-note |
 //! | [`checkpoint`] | tlog-checkpoint |
-//! | [`cosignature`] | tlog-cosignature (Ed25519; ML-DSA-44 not yet) |
+//! | [`cosignature`], [`subtree`] | tlog-cosignature, Ed25519 and ML-DSA-44 |
 //! | [`proof`] | tlog-proof |
 //! | [`policy`], [`quorum`] | tlog-policy, and what a quorum tolerates |
+//! | [`outside`] | none: signatures for other worlds' envelopes, which no note can be taken for |
 //! | [`check`], [`tables`] | who does the arithmetic of a check: plainly, or with prepared keys |
 //!
 //! Pure: no files, clock, randomness or network. Parsers accept only what the printers print (a policy, which has no
@@ -19,11 +20,14 @@ pub mod check;
 pub mod checkpoint;
 pub mod cosignature;
 pub mod key;
+mod ml_dsa;
 pub mod name;
+pub mod outside;
 pub mod policy;
 pub mod proof;
 pub mod quorum;
 pub mod signed;
+pub mod subtree;
 pub mod tables;
 
 pub use check::{SignatureCheck, Strict};
@@ -31,11 +35,12 @@ pub use checkpoint::{
     Checkpoint, CheckpointError, Origin, SignedCheckpoint, TextError, Unverified, Verified, sign_checkpoint,
 };
 pub use cosignature::{
-    BadCosignature, Cosignature, CosignatureError, CosignatureLine, MAX_TIMESTAMP_S, cosign, parse_cosignature_line,
-    verified_cosignatures,
+    BadCosignature, Cosignature, CosignatureError, CosignatureLine, MAX_COSIGNATURE_LINE_LEN, MAX_TIMESTAMP_S, cosign,
+    cosign_with, parse_cosignature_line, verified_cosignatures,
 };
 pub use key::{KeyError, KeyId, KeyKind, SigningKey, VerifierKey};
 pub use name::{KeyName, MAX_NAME_LEN, NameError};
+pub use outside::{OutsideError, sign_outside_notes};
 pub use policy::{
     MAX_OF_EACH, MAX_POLICY_LEN, Policy, PolicyError, PolicyErrorKind, PolicyGroup, PolicyLog, PolicyName,
     PolicyWitness,
@@ -43,4 +48,5 @@ pub use policy::{
 pub use proof::{MAX_PROOF_LEN, ProofFormatError, ProofRefusal, TlogProof, VerifiedProof, proof_text};
 pub use quorum::{Member, Tolerance};
 pub use signed::{MAX_NOTE_LEN, MAX_SIGNATURES, NoteError, NoteSignature, SignatureError, SignedNote, sign_note};
+pub use subtree::CosignedTree;
 pub use tables::{KeyTables, PREPARED_KEY_BYTES};

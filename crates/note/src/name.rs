@@ -29,6 +29,18 @@ pub enum NameError {
     Forbidden(char),
 }
 
+impl NameError {
+    /// The error in one word that stays the same from version to version, for programs; `vectors/` has it for
+    /// each input.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Empty => "name-empty",
+            Self::TooLong => "name-too-long",
+            Self::Forbidden(_) => "name-character",
+        }
+    }
+}
+
 impl KeyName {
     /// Takes `name` if it is one.
     pub fn new(name: &str) -> Result<KeyName, NameError> {

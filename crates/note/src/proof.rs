@@ -127,6 +127,38 @@ pub enum ProofRefusal {
     QuorumNotMet(Box<VerifiedProof>),
 }
 
+impl ProofFormatError {
+    /// The error in one word that stays the same from version to version, for programs; `vectors/` has it for
+    /// each input.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TooLong => "proof-too-long",
+            Self::NotUtf8 => "not-utf8",
+            Self::Magic => "proof-magic",
+            Self::Extra => "proof-extra",
+            Self::Index => "proof-index",
+            Self::Hash(_) => "proof-hash",
+            Self::TooManyHashes => "proof-too-many-hashes",
+            Self::Truncated => "proof-truncated",
+            Self::Checkpoint(error) => error.code(),
+        }
+    }
+}
+
+impl ProofRefusal {
+    /// The error in one word that stays the same from version to version, for programs; `vectors/` has it for
+    /// each input.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoListedLog { .. } => "no-listed-log",
+            Self::WrongOrigin { .. } => "wrong-origin",
+            Self::BadLogSignature { .. } => "bad-log-signature",
+            Self::NotIncluded { .. } => "not-included",
+            Self::QuorumNotMet(_) => "quorum-not-met",
+        }
+    }
+}
+
 impl TlogProof {
     /// Reads a proof (tlog-proof, Format).
     pub fn parse(bytes: &[u8]) -> Result<TlogProof, ProofFormatError> {

@@ -23,8 +23,9 @@ mod multiples;
 
 use crate::check::SignatureCheck;
 use crate::key::VerifierKey;
-use curve25519_dalek::constants::ED25519_BASEPOINT_POINT;
+use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};
 use curve25519_dalek::scalar::Scalar;
+use ed25519_dalek::VerifyingKey;
 use multiples::Multiples;
 use sha2::{Digest, Sha512};
 use std::collections::BTreeMap;
@@ -51,6 +52,9 @@ type KeyMultiples = Multiples<6, 4>;
 /// 640 KiB, once a process.
 type BaseMultiples = Multiples<8, 1>;
 
+/// The canonical encodings of the eight points of small order.
+static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> = LazyLock::new(|| EIGHT_TORSION.map(|point| point.compress().to_bytes()));
+
 static BASE: LazyLock<BaseMultiples> = LazyLock::new(|| Multiples::of(&ED25519_BASEPOINT_POINT));
 
 /// A bounded store of prepared keys, to be shared by all threads that check signatures.
@@ -75,22 +79,24 @@ impl KeyTables {
     }
 
     /// Prepares `key` now, for a caller who knows that many of its signatures will come.
+    /// Nothing is prepared for a key that is not Ed25519.
     pub fn prepare(&self, key: &VerifierKey) {
-        if self.capacity == 0 || self.find(key).is_some() {
+        let Some(point) = key.ed25519().filter(|_| self.capacity > 0 && self.find(key).is_none()) else {
             return;
-        }
-        let prepared = Arc::new(PreparedKey::new(key, self.checks.load(Ordering::Relaxed)));
+        };
+        let bytes = point.as_bytes();
+        let prepared = Arc::new(PreparedKey::new(point, self.checks.load(Ordering::Relaxed)));
         let mut all = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= self.capacity && !all.contains_key(key.public_key_bytes()) {
+        if all.len() >= self.capacity && !all.contains_key(bytes) {
             let last_check = |prepared: &PreparedKey| prepared.last_check.load(Ordering::Relaxed);
             let oldest = all.iter().min_by_key(|(_, prepared)| last_check(prepared)).map(|(bytes, _)| *bytes);
             if let Some(oldest) = oldest {
                 all.remove(&oldest);
             }
         }
-        all.insert(*key.public_key_bytes(), prepared);
+        all.insert(*bytes, prepared);
         drop(all);
-        self.counts().remove(key.public_key_bytes());
+        self.counts().remove(bytes);
     }
 
     /// Whether `key` is prepared at this moment.
@@ -104,20 +110,21 @@ impl KeyTables {
     }
 
     fn find(&self, key: &VerifierKey) -> Option<Arc<PreparedKey>> {
+        let point = key.ed25519()?;
         let all = self.prepared.read().unwrap_or_else(PoisonError::into_inner);
-        all.get(key.public_key_bytes()).map(Arc::clone)
+        all.get(point.as_bytes()).map(Arc::clone)
     }
 
     /// Counts one more plain check of `key`, and says whether it is the one that makes it hot: so that of many
     /// threads one prepares it, and where that came to nothing, another one later.
     fn becomes_hot(&self, key: &VerifierKey) -> bool {
+        let Some(point) = key.ed25519() else { return false };
+        let bytes = point.as_bytes();
         let mut counts = self.counts();
-        if counts.len() >= self.capacity.saturating_mul(COUNTED_PER_PLACE)
-            && !counts.contains_key(key.public_key_bytes())
-        {
+        if counts.len() >= self.capacity.saturating_mul(COUNTED_PER_PLACE) && !counts.contains_key(bytes) {
             counts.clear();
         }
-        let count = counts.entry(*key.public_key_bytes()).or_insert(0);
+        let count = counts.entry(*bytes).or_insert(0);
         *count = count.saturating_add(1);
         count.is_multiple_of(HOT_AFTER)
     }
@@ -128,7 +135,7 @@ impl KeyTables {
 }
 
 impl SignatureCheck for KeyTables {
-    fn verify(&self, key: &VerifierKey, message: &[u8], signature: &[u8; 64]) -> bool {
+    fn verify(&self, key: &VerifierKey, message: &[u8], signature: &[u8]) -> bool {
         if let Some(prepared) = self.find(key) {
             let now = self.checks.fetch_add(1, Ordering::Relaxed).saturating_add(1);
             prepared.last_check.fetch_max(now, Ordering::Relaxed);
@@ -157,19 +164,20 @@ struct PreparedKey {
 }
 
 impl PreparedKey {
-    fn new(key: &VerifierKey, now: u64) -> PreparedKey {
-        PreparedKey { multiples: Multiples::of(&-key.point()), last_check: AtomicU64::new(now) }
+    fn new(point: &VerifyingKey, now: u64) -> PreparedKey {
+        PreparedKey { multiples: Multiples::of(&-point.to_edwards()), last_check: AtomicU64::new(now) }
     }
 
     /// See the head of the module.
-    fn verify(&self, key: &VerifierKey, message: &[u8], signature: &[u8; 64]) -> bool {
+    fn verify(&self, key: &VerifierKey, message: &[u8], signature: &[u8]) -> bool {
         let Some((r, s)) = signature.split_first_chunk::<32>() else { return false };
         let Ok(s) = <[u8; 32]>::try_from(s) else { return false };
         let Some(s) = Option::<Scalar>::from(Scalar::from_canonical_bytes(s)) else { return false };
         let hash = Sha512::new().chain_update(r).chain_update(key.public_key_bytes()).chain_update(message).finalize();
         let k = Scalar::from_bytes_mod_order_wide(&hash.into());
         let point = BASE.times(&s) + self.multiples.times(&k);
-        point.compress().as_bytes() == r && !point.is_small_order()
+        // Encodings are unique here: `r` is a canonical one, so the point is of small order if, and only if, `r` is on the list.
+        point.compress().as_bytes() == r && !SMALL_ORDER.contains(r)
     }
 }
 

@@ -182,7 +182,7 @@ fn witness(number: u8) -> SigningKey {
 }
 
 fn sigsum() -> VerifierKey {
-    let key = hex::decode(SIGSUM_KEY).unwrap().try_into().unwrap();
+    let key = hex::decode(SIGSUM_KEY).unwrap();
     VerifierKey::new(KeyName::new(SIGSUM_ORIGIN).unwrap(), KeyKind::Ed25519, &key).unwrap()
 }
 

@@ -117,7 +117,8 @@ fn altered_keys_are_refused_with_their_reason() {
         (format!("{name}+{id}+AQ=="), KeyError::Length),
         (format!("{name}+{id}+{material}AAAA"), KeyError::Length),
         (format!("{name}+{id}+AAAA"), KeyError::UnknownKind(0)),
-        (format!("{name}+{id}+Bgo="), KeyError::UnknownKind(6)),
+        (format!("{name}+{id}+Bgo="), KeyError::Length),
+        (format!("{name}+{id}+Awo="), KeyError::UnknownKind(3)),
     ] {
         assert_eq!(text.parse::<VerifierKey>(), Err(error), "{text}");
     }

@@ -33,25 +33,24 @@ fn the_specs_example_is_read_and_judged_as_described() {
     ] {
         assert_eq!(policy.satisfied_by(&cosigners.iter().copied().collect()), satisfied, "{cosigners:?}");
     }
-    assert_eq!(policy.tolerance(), Tolerance { witnesses: 6, min_quorum: 3, liars_for_split_view: 1, max_silent: 1 });
+    assert_eq!(policy.tolerance(), one_key_each(6, 3, 1, 1));
 }
 
 #[test]
 fn a_single_witness_or_nobody_can_be_the_quorum() {
     let policy = parse(&format!("witness w {}\nquorum w\n", witness(1))).unwrap();
     assert!(policy.satisfied_by(&BTreeSet::from([0])) && !policy.satisfied_by(&BTreeSet::new()));
-    assert_eq!(policy.tolerance(), Tolerance { witnesses: 1, min_quorum: 1, liars_for_split_view: 1, max_silent: 0 });
+    assert_eq!(policy.tolerance(), one_key_each(1, 1, 1, 0));
     let nobody = parse("quorum none\n").unwrap();
     assert!(nobody.satisfied_by(&BTreeSet::new()));
-    assert_eq!(nobody.tolerance(), Tolerance { witnesses: 0, min_quorum: 0, liars_for_split_view: 0, max_silent: 0 });
+    assert_eq!(nobody.tolerance(), one_key_each(0, 0, 0, 0));
 }
 
 #[test]
 fn flat_quorums_follow_two_k_minus_n() {
     for (k, n, liars) in [(2, 3, 1), (3, 5, 1), (3, 3, 3), (1, 3, 0), (2, 4, 0), (3, 4, 2), (5, 7, 3), (1, 1, 1)] {
         let policy = flat(k, n);
-        let expected = Tolerance { witnesses: n, min_quorum: k, liars_for_split_view: liars, max_silent: n - k };
-        assert_eq!(policy.tolerance(), expected, "{k} of {n}");
+        assert_eq!(policy.tolerance(), one_key_each(n, k, liars, n - k), "{k} of {n}");
     }
 }
 
@@ -64,7 +63,65 @@ fn witnesses_of_one_operator_count_once_and_need_not_lie_to_look_two_ways() {
     text += "group a any w1 w2\ngroup b any w3 w4\ngroup c any w5 w6\ngroup two 2 a b c\nquorum two\n";
     let tolerance = parse(&text).unwrap().tolerance();
     // One operator's two witnesses can each be shown another view: honest, and yet a split.
-    assert_eq!(tolerance, Tolerance { witnesses: 6, min_quorum: 2, liars_for_split_view: 0, max_silent: 3 });
+    assert_eq!(tolerance, one_key_each(6, 2, 0, 3));
+}
+
+#[test]
+fn the_keys_of_one_witness_are_one_witness_that_lies_once() {
+    // Each line: groups over keys called <witness>.<key>; then witnesses, keys, fewest of each, liars, silent.
+    for (groups, [witnesses, keys, min_quorum, min_keys, liars, silent]) in [
+        ("group q any 1.1 1.2\n", [1, 2, 1, 1, 1, 0]),
+        ("group q all 1.1 1.2\n", [1, 2, 1, 2, 1, 0]),
+        ("group q 2 1.1 1.2 2.1\n", [2, 3, 1, 2, 1, 0]),
+        // Either kind of each of three, two must agree.
+        ("group a any 1.1 1.2\ngroup b any 2.1 2.2\ngroup c any 3.1 3.2\ngroup q 2 a b c\n", [3, 6, 2, 2, 1, 1]),
+        // Two of three for each kind: whoever has both keys lies with both, and the honest ones stand with both.
+        ("group old 2 1.1 2.1 3.1\ngroup new 2 1.2 2.2 3.2\ngroup q all old new\n", [3, 6, 2, 4, 1, 1]),
+        // Either kind will do: the old keys for one view and the new for the other, but two of three hold both.
+        ("group old 2 1.1 2.1 3.1\ngroup new 2 1.2 2.2 3.2\ngroup q any old new\n", [3, 6, 2, 2, 1, 1]),
+        // The first witness is a quorum, and the other two are another.
+        ("group old any 1.1 2.1\ngroup new any 1.2 3.1\ngroup q all old new\n", [3, 4, 1, 2, 0, 1]),
+        ("group old any 1.1 2.1\ngroup new any 1.2 3.1\ngroup q any old new\n", [3, 4, 1, 1, 0, 2]),
+        // A second key outside the quorum changes nothing.
+        ("group q 2 1.1 2.1 3.1\n", [3, 3, 2, 2, 1, 1]),
+    ] {
+        let mut text = String::new();
+        for (number, (witness, key)) in (1..=3).flat_map(|witness| [(witness, 1), (witness, 2)]).enumerate() {
+            text += &format!("witness {witness}.{key} {}\n", key_of(witness, number as u8 + 1));
+        }
+        let policy = parse(&format!("{text}{groups}quorum q\n")).unwrap();
+        let liars_for_split_view = liars;
+        let expected =
+            Tolerance { witnesses, keys, min_quorum, min_keys, liars_for_split_view, max_silent: silent, exact: true };
+        assert_eq!(policy.tolerance(), expected, "{groups}");
+        assert_eq!(policy.witness_names().len(), 3);
+    }
+}
+
+#[test]
+fn ninety_witnesses_with_two_keys_are_counted_exactly() {
+    let policy = |group: &str| {
+        let mut text = String::new();
+        for number in 0..90 {
+            text += &format!("witness old{number} {}\n", numbered("w", number, KeyKind::CosignatureV1));
+            text += &format!("witness new{number} {}\n", numbered("w", number, KeyKind::MlDsa44));
+        }
+        parse(&(text + group)).unwrap().tolerance()
+    };
+    let all = |kind: &str| (0..90).map(|number| format!(" {kind}{number}")).collect::<String>();
+    let kinds = format!("group old 60{}\ngroup new 60{}\ngroup q all old new\nquorum q\n", all("old"), all("new"));
+    let pairs: String = (0..90).map(|number| format!("group w{number} any old{number} new{number}\n")).collect();
+    let pairs = format!("{pairs}group q 60{}\nquorum q\n", all("w"));
+    let expected = |min_keys| Tolerance {
+        witnesses: 90,
+        keys: 180,
+        min_quorum: 60,
+        min_keys,
+        liars_for_split_view: 30,
+        max_silent: 30,
+        exact: true,
+    };
+    assert_eq!((policy(&kinds), policy(&pairs)), (expected(120), expected(60)));
 }
 
 #[test]
@@ -135,11 +192,11 @@ fn every_refusal_names_its_line_and_says_what_to_do() {
         ("log\n".to_owned(), 1, Kind::TooFewWords("log <vkey> [<url>]")),
         (format!("log {l} https://a x\n"), 1, Kind::TooManyWords("log <vkey> [<url>]", name("x"))),
         ("log nonsense\n".to_owned(), 1, Kind::Key(KeyError::Shape)),
-        (format!("log {w}\n"), 1, Kind::KeyKind { role: "log", wanted: 1, found: 4 }),
+        (format!("log {w}\n"), 1, Kind::KeyKind { role: "log", wanted: "0x01", found: 4 }),
         (format!("log {l}\nlog {l}\n"), 2, Kind::DuplicateKey(1)),
         (format!("log {l}\n#\nlog {renamed_log}\n"), 3, Kind::DuplicateKey(1)),
         ("witness w\n".to_owned(), 1, Kind::TooFewWords("witness <name> <vkey> [<url>]")),
-        (format!("witness w {l}\n"), 1, Kind::KeyKind { role: "witness", wanted: 4, found: 1 }),
+        (format!("witness w {l}\n"), 1, Kind::KeyKind { role: "witness", wanted: "0x04 or 0x06", found: 1 }),
         (format!("witness none {w}\n"), 1, Kind::ReservedName),
         (format!("witness w {w}\nwitness w {w2}\n"), 2, Kind::DuplicateName(name("w"))),
         (format!("witness w {w}\nwitness v {renamed}\n"), 2, Kind::DuplicateKey(1)),
@@ -197,8 +254,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn the_arithmetic_agrees_with_all_subsets_of_random_nested_policies(shape in nested(7)) {
-        let policy = shape.policy();
+    fn the_arithmetic_agrees_with_all_subsets_of_random_nested_policies(
+        shape in nested(7),
+        owners in prop_oneof![Just((1..=7).collect::<Vec<u8>>()), proptest::collection::vec(1..5_u8, 7)],
+    ) {
+        let policy = shape.policy(&owners);
         prop_assert_eq!(policy.tolerance(), brute_force(&policy));
         prop_assert_eq!(Policy::parse(&policy.to_octets()), Ok(policy));
     }
@@ -210,19 +270,23 @@ proptest! {
     }
 }
 
-/// Every number by looking at every subset of the witnesses.
+/// Every number by looking at every subset of the witnesses, each with all of its keys.
 fn brute_force(policy: &Policy) -> Tolerance {
-    let n = policy.witnesses().len();
-    let set = |bits: u32| -> BTreeSet<usize> { (0..n).filter(|place| bits & (1 << place) != 0).collect() };
-    let satisfied: Vec<bool> = (0..1 << n).map(|bits| policy.satisfied_by(&set(bits))).collect();
-    // Reachable: those whose signature can ever make a difference.
-    let counts = |place: usize| {
-        (0..1_u32 << n).any(|bits| {
-            bits & (1 << place) == 0 && !satisfied[bits as usize] && satisfied[(bits | 1 << place) as usize]
-        })
+    let keys = policy.witnesses().len();
+    let names = Vec::from_iter(policy.witness_names());
+    let n = names.len();
+    let set = |bits: u32| -> BTreeSet<usize> { (0..keys).filter(|place| bits & (1 << place) != 0).collect() };
+    let key_satisfied: Vec<bool> = (0..1 << keys).map(|bits| policy.satisfied_by(&set(bits))).collect();
+    let keys_of = |witnesses: u32| -> u32 {
+        let owned = |place: usize| {
+            names.iter().position(|name| *name == policy.witnesses()[place].vkey.name()).map(|owner| 1 << owner)
+        };
+        (0..keys).filter(|place| witnesses & owned(*place).unwrap() != 0).map(|place| 1 << place).sum()
     };
-    let min_quorum =
-        (0..1_u32 << n).filter(|bits| satisfied[*bits as usize]).map(u32::count_ones).min().unwrap() as usize;
+    let satisfied: Vec<bool> = (0..1 << n).map(|bits| key_satisfied[keys_of(bits) as usize]).collect();
+    let fewest = |satisfied: &[bool]| {
+        (0..satisfied.len()).filter(|bits| satisfied[*bits]).map(usize::count_ones).min().unwrap() as usize
+    };
     // Liars cosign both views, every other witness one view or the other.
     let splits = |liars: u32| {
         (0..1_u32 << n)
@@ -235,9 +299,21 @@ fn brute_force(policy: &Policy) -> Tolerance {
             .filter(|down| down.count_ones() as usize == silent)
             .all(|down| satisfied[(all & !down) as usize])
     };
-    let max_silent = (0..=n).filter(|silent| survives(*silent)).max().unwrap();
-    let witnesses = (0..n).filter(|place| counts(*place)).count();
-    Tolerance { witnesses, min_quorum, liars_for_split_view: liars, max_silent }
+    Tolerance {
+        // The tree of a random policy holds every key.
+        witnesses: n,
+        keys,
+        min_quorum: fewest(&satisfied),
+        min_keys: fewest(&key_satisfied),
+        liars_for_split_view: liars,
+        max_silent: (0..=n).filter(|silent| survives(*silent)).max().unwrap(),
+        exact: true,
+    }
+}
+
+fn one_key_each(witnesses: usize, min_quorum: usize, liars_for_split_view: usize, max_silent: usize) -> Tolerance {
+    let (keys, min_keys) = (witnesses, min_quorum);
+    Tolerance { witnesses, keys, min_quorum, min_keys, liars_for_split_view, max_silent, exact: true }
 }
 
 /// A random tree: a witness, or a group with a threshold.
@@ -248,21 +324,24 @@ enum Shape {
 }
 
 impl Shape {
-    fn policy(&self) -> Policy {
-        let (mut text, mut witnesses, mut groups) = (String::new(), 0, 0);
-        let top = self.write(&mut text, &mut witnesses, &mut groups);
+    /// The policy whose first key is one of witness `owners[0]`, and so on.
+    fn policy(&self, owners: &[u8]) -> Policy {
+        let (mut text, mut keys, mut groups) = (String::new(), 0, 0);
+        let top = self.write(owners, &mut text, &mut keys, &mut groups);
         parse(&format!("{text}quorum {top}\n")).unwrap()
     }
 
-    fn write(&self, text: &mut String, witnesses: &mut u8, groups: &mut u8) -> String {
+    fn write(&self, owners: &[u8], text: &mut String, keys: &mut u8, groups: &mut u8) -> String {
         match self {
             Shape::Witness => {
-                *witnesses += 1;
-                *text += &format!("witness w{witnesses} {}\n", witness(*witnesses));
-                format!("w{witnesses}")
+                let owner = owners[usize::from(*keys)];
+                *keys += 1;
+                *text += &format!("witness w{keys} {}\n", key_of(owner, *keys));
+                format!("w{keys}")
             }
             Shape::Group(threshold, members) => {
-                let names: Vec<String> = members.iter().map(|member| member.write(text, witnesses, groups)).collect();
+                let names: Vec<String> =
+                    members.iter().map(|member| member.write(owners, text, keys, groups)).collect();
                 *groups += 1;
                 *text += &format!("group g{groups} {threshold} {}\n", names.join(" "));
                 format!("g{groups}")
@@ -293,7 +372,8 @@ fn parse(text: &str) -> Result<Policy, note::PolicyError> {
 }
 
 fn flat(threshold: usize, witnesses: usize) -> Policy {
-    Shape::Group(threshold, vec![Shape::Witness; witnesses]).policy()
+    let owners: Vec<u8> = (1..=witnesses as u8).collect();
+    Shape::Group(threshold, vec![Shape::Witness; witnesses]).policy(&owners)
 }
 
 fn name(text: &str) -> note::PolicyName {
@@ -309,7 +389,12 @@ fn log(seed: u8) -> note::VerifierKey {
 }
 
 fn witness(seed: u8) -> note::VerifierKey {
-    SigningKey::from_seed(KeyName::new(&format!("w{seed}.example")).unwrap(), KeyKind::CosignatureV1, [seed; 32])
+    key_of(seed, seed)
+}
+
+/// A key of witness `owner`, made from a seed of its own.
+fn key_of(owner: u8, seed: u8) -> note::VerifierKey {
+    SigningKey::from_seed(KeyName::new(&format!("w{owner}.example")).unwrap(), KeyKind::CosignatureV1, [seed; 32])
         .verifier()
 }
 

@@ -18,6 +18,7 @@ use crate::id::{ReceiptId, SeqNo, UnixMillis};
 use crate::issuer::IssuerState;
 use crate::receipt::{Malformed, Receipt};
 use note::{KeyKind, NoteSignature, SignatureCheck, Strict, VerifierKey};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How far ahead of the judge's clock a receipt may be dated: the five minutes of section 4.
@@ -33,7 +34,8 @@ pub struct Admitted {
 }
 
 /// The codes of section 4, in the order in which they are tested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum RefusalCode {
     /// Not a receipt as in section 2.
     Malformed,
@@ -190,9 +192,7 @@ pub fn presume_signature(receipt: &Receipt, state: &IssuerState) -> Result<Check
     if receipt.issuer() != state.name() {
         return Err(Refusal::unknown_issuer(receipt));
     }
-    let lines = receipt.signatures();
-    let allowed = if receipt.is_rotation() { 2 } else { 1 };
-    if lines.len() > allowed || lines.iter().any(|line| line.name != receipt.issuer().0) {
+    if !has_fitting_lines(receipt) {
         return Err(Refusal::new(
             RefusalCode::BadSignature,
             format!("a receipt carries one signature line, a rotate two, all under the name {}", receipt.issuer()),
@@ -200,6 +200,12 @@ pub fn presume_signature(receipt: &Receipt, state: &IssuerState) -> Result<Check
     }
     let tried = state.keys().in_force_at(receipt.seq()).clone();
     Ok(Checked { good: true, successor: successor_of(receipt), receipt: receipt.clone(), tried })
+}
+
+/// Whether there is no signature line too many, and none under another name than the issuer's.
+pub(crate) fn has_fitting_lines(receipt: &Receipt) -> bool {
+    let allowed = if receipt.is_rotation() { 2 } else { 1 };
+    receipt.signatures().len() <= allowed && receipt.signatures().iter().all(|line| line.name == receipt.issuer().0)
 }
 
 /// Whether the first signature line of `receipt` is `key`'s, and good. What [`presume_signature`] leaves to be computed.
@@ -326,7 +332,7 @@ impl From<Malformed> for Refusal {
 }
 
 impl Refusal {
-    fn new(code: RefusalCode, detail: String) -> Self {
+    pub(crate) fn new(code: RefusalCode, detail: String) -> Self {
         Self { code, detail, expected_seq: None, expected_prev: None, fork: None }
     }
 
@@ -340,7 +346,12 @@ impl Refusal {
 
     /// For a receipt whose signature is not good under the key in force.
     pub fn bad_signature(receipt: &Receipt, state: &IssuerState) -> Self {
-        let (seq, key) = (receipt.seq(), state.keys().in_force_at(receipt.seq()));
+        Self::not_issued_under(receipt, state.keys().in_force_at(receipt.seq()))
+    }
+
+    /// The same, where the key in force is known.
+    pub(crate) fn not_issued_under(receipt: &Receipt, key: &VerifierKey) -> Self {
+        let seq = receipt.seq();
         Self::new(
             RefusalCode::BadSignature,
             format!("the signature does not verify under the key in force at seq {seq}, {key}"),
@@ -364,7 +375,7 @@ impl Refusal {
                     next.0.saturating_sub(1)
                 )
             }
-            RefusalCode::Gap => format!("seq {seq} leaves a gap; send seq {next} first"),
+            RefusalCode::Gap => format!("seq {seq} leaves a gap: seq {next} must come first"),
             RefusalCode::TimeReversed => {
                 format!("issued_at {} is before the previous receipt's {}", receipt.issued_at(), state.last_issued_at())
             }

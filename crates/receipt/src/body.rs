@@ -9,6 +9,7 @@
 
 mod approval;
 mod decision;
+mod dropped;
 mod foreign;
 mod life;
 mod member;
@@ -16,7 +17,10 @@ mod memory;
 mod outcome;
 
 pub use approval::{Approval, ApprovalVerdict};
-pub use decision::{Approved, CallCounting, Capability, Decision, Executes, Fact, Grant, Proven, Ruling, Trust};
+pub use decision::{
+    Approved, CallCounting, Capability, Decision, Executes, Fact, Grant, History, Proven, Ruling, Trust,
+};
+pub use dropped::{Dropped, DroppedWhy};
 pub use foreign::{ExactBytes, Foreign};
 pub use life::{Close, Heartbeat, Open, Rotate};
 pub use member::{BodyError, Member, Moment, Named, Shown};
@@ -45,6 +49,8 @@ pub enum Body {
     Close(Close),
     /// What the agent keeps.
     Memory(Box<Memory>),
+    /// What a gate let through without receipts.
+    Dropped(Dropped),
     /// Another system's receipt.
     Foreign(Foreign),
     /// A type that this version does not know: logged, counted, never refused.
@@ -57,22 +63,21 @@ pub enum Body {
 }
 
 impl Body {
-    /// Reads the members of a body.
+    /// Takes the members of a body.
     ///
     /// # Errors
     /// [`BodyError`]: `type` is missing or no string (it may not be committed: it says how to read the
     /// rest), a required member is missing, or a member has the wrong type.
-    pub fn from_members(members: &Map<String, Value>) -> Result<Self, BodyError> {
+    pub fn from_members(mut members: Map<String, Value>) -> Result<Self, BodyError> {
         const TYPE: &str = "type";
         let expected = "a string that names the type of the body";
-        let type_name = match members.get(TYPE) {
+        let type_name = match members.remove(TYPE) {
             None => return Err(BodyError::Missing { path: MemberPath::member(TYPE), expected }),
-            Some(Value::String(type_name)) => type_name.as_str(),
+            Some(Value::String(type_name)) => type_name,
             Some(_) => return Err(BodyError::WrongType { path: MemberPath::member(TYPE), expected }),
         };
-        let mut fields = member::Fields::of(members);
-        fields.known(TYPE);
-        Ok(match type_name {
+        let fields = member::Fields::of(members);
+        Ok(match type_name.as_str() {
             "decision" => Self::Decision(Box::new(Decision::read(fields)?)),
             "outcome" => Self::Outcome(Box::new(Outcome::read(fields)?)),
             "approval" => Self::Approval(Box::new(Approval::read(fields)?)),
@@ -81,8 +86,9 @@ impl Body {
             "rotate" => Self::Rotate(Rotate::read(fields)?),
             "close" => Self::Close(Close { other: fields.other() }),
             "memory" => Self::Memory(Box::new(Memory::read(fields)?)),
+            "dropped" => Self::Dropped(Dropped::read(fields)?),
             "foreign" => Self::Foreign(Foreign::read(fields)?),
-            unknown => Self::Unknown { type_name: unknown.to_owned(), other: fields.other() },
+            _ => Self::Unknown { type_name, other: fields.other() },
         })
     }
 
@@ -97,6 +103,7 @@ impl Body {
             Self::Rotate(_) => "rotate",
             Self::Close(_) => "close",
             Self::Memory(_) => "memory",
+            Self::Dropped(_) => "dropped",
             Self::Foreign(_) => "foreign",
             Self::Unknown { type_name, .. } => type_name,
         }
@@ -113,6 +120,7 @@ impl Body {
             Self::Rotate(body) => &body.other,
             Self::Close(body) => &body.other,
             Self::Memory(body) => &body.other,
+            Self::Dropped(body) => &body.other,
             Self::Foreign(body) => &body.other,
             Self::Unknown { other, .. } => other,
         }

@@ -61,6 +61,18 @@ pub enum DisclosureError {
     Salt,
 }
 
+impl DisclosureError {
+    /// The error in one word that stays the same from version to version, for programs; `vectors/` has it for
+    /// each input.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Json(error) => error.code(),
+            Self::Members => "disclosure-members",
+            Self::Salt => "disclosure-salt",
+        }
+    }
+}
+
 impl Disclosure {
     /// Reads one kept line.
     ///

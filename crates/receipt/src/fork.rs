@@ -202,6 +202,11 @@ impl IssuerForkEvidence {
         self.issuer_before.as_ref()
     }
 
+    /// The receipt with the lower seq, if it is one.
+    pub fn first(&self) -> Option<Receipt> {
+        Receipt::parse(self.first.as_bytes()).ok()
+    }
+
     /// Checks the document by itself.
     ///
     /// # Errors
@@ -275,6 +280,8 @@ impl Signed {
         match before {
             _ if !whole => Err(EvidenceError::OtherSigner),
             _ if is_signed_by(&self.receipt, old, key, &Strict) => Ok(()),
+            // A key of another issuer's, known or not, hands nothing over.
+            Some(before) if *before.name() != self.receipt.issuer().0 => Err(EvidenceError::OtherSigner),
             Some(before) if !is_signed_by(&self.receipt, old, before, &Strict) => Err(EvidenceError::OtherSigner),
             Some(before) if !known.contains(before) => {
                 Err(EvidenceError::UnknownKeyBefore { key: Box::new(before.clone()) })

@@ -120,14 +120,21 @@ impl FromStr for ReceiptId {
     }
 }
 
+/// Hex in formats that people read, the 32 bytes in others.
 impl Serialize for ReceiptId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        match serializer.is_human_readable() {
+            true => serializer.collect_str(self),
+            false => self.0.serialize(serializer),
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for ReceiptId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return Hash::deserialize(deserializer).map(ReceiptId);
+        }
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }

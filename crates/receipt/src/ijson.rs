@@ -132,6 +132,20 @@ fn check_at_depth(value: &Value, depth: usize) -> Result<(), JsonError> {
 }
 
 impl JsonError {
+    /// The error in one word that stays the same from version to version, for programs; `vectors/` has it for
+    /// each input.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TooLong { .. } => "json-too-long",
+            Self::Syntax { .. } => "json-syntax",
+            Self::NotAnObject => "not-an-object",
+            Self::TooDeep { .. } => "too-deep",
+            Self::DuplicateMember { .. } => "duplicate-member",
+            Self::NumberOutOfRange { .. } => "number-out-of-range",
+            Self::Noncharacter { .. } => "noncharacter",
+        }
+    }
+
     fn moved(self, outwards: impl FnOnce(MemberPath) -> MemberPath) -> Self {
         match self {
             Self::TooDeep { path } => Self::TooDeep { path: outwards(path) },
@@ -258,7 +272,8 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<Value, A::Error> {
         let depth = self.entered()?;
-        let mut members = Map::new();
+        // Room for the members of a usual body; a map that grows by itself does so three times until then.
+        let mut members = if self.depth == 0 { Map::with_capacity(16) } else { Map::new() };
         while let Some(name) = object.next_key::<String>()? {
             if has_noncharacter(&name) {
                 return Err(self.fault.found(FaultKind::Noncharacter));

@@ -7,14 +7,18 @@
 //! * [`id`], [`receipt`], [`chain`]: a receipt's head, its bytes, and a gate's own end of its stream
 //! * [`body`], [`mod@commit`], [`action`]: what receipts say, what they only commit to, what names an action
 //! * [`issuer`], [`mod@admit`], [`fork`]: what is known of an issuer, what it may add, what shows that it lied
+//! * [`breach`], [`log_admitted`], [`omitted_receipt`]: what shows that a log admitted what it must refuse, or leaves out
+//!   what it held
+//! * [`roll`], [`relay`]: a whole log read in order: all its issuers, and their signatures on all cores
 //! * [`ijson`], [`jcs`], [`path`]: the only way JSON gets in, digests of it, places in it
 //! * [`credential`]: what has no place in a log that is for ever
 //!
-//! Pure: no files, no clock, no randomness, no network. Keys come from `note`, hashes from `merkle`.
+//! Pure: no files, no clock, no randomness, no network; [`relay`] alone uses threads. Keys come from `note`, hashes from `merkle`.
 
 pub mod action;
 pub mod admit;
 pub mod body;
+pub mod breach;
 pub mod chain;
 pub mod commit;
 pub mod credential;
@@ -24,8 +28,12 @@ pub mod id;
 pub mod ijson;
 pub mod issuer;
 pub mod jcs;
+pub mod log_admitted;
+pub mod omitted_receipt;
 pub mod path;
 pub mod receipt;
+pub mod relay;
+pub mod roll;
 #[cfg(test)]
 mod sample;
 
@@ -44,5 +52,9 @@ pub use id::{IssuerName, ReceiptId, SeqNo, UnixMillis};
 pub use ijson::JsonError;
 pub use issuer::{IssuerState, KeyHistory};
 pub use jcs::Digest;
+pub use log_admitted::{LogAdmitted, LogAdmittedError};
+pub use omitted_receipt::{OmittedReceipt, OmittedReceiptError};
 pub use path::MemberPath;
 pub use receipt::{MAGIC, MAX_ENTRY, Malformed, Receipt, ReceiptText, SignError};
+pub use relay::{Judge, Relay};
+pub use roll::{Roll, Unsigned};

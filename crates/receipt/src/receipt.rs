@@ -17,7 +17,6 @@
 //! or with lines of other keys, is still a receipt here and a `bad-signature` there (section 4).
 
 use crate::body::{Body, BodyError};
-use crate::credential::{CredentialFound, find_credential};
 use crate::id::{IssuerName, ReceiptId, SeqNo, UnixMillis};
 use crate::ijson::{self, JsonError};
 use merkle::Hash;
@@ -47,7 +46,6 @@ struct Parsed {
     issued_at: UnixMillis,
     /// Where in the note's text the body stands.
     body_text: Range<usize>,
-    members: Map<String, Value>,
     body: Body,
 }
 
@@ -97,6 +95,27 @@ pub enum Malformed {
     Body(#[from] BodyError),
 }
 
+impl Malformed {
+    /// The error in one word that stays the same from version to version, for programs; `vectors/` has it for
+    /// each input.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TooLong { .. } => "entry-too-long",
+            Self::Note(error) => error.code(),
+            Self::Lines => "six-lines",
+            Self::Magic => "magic",
+            Self::Issuer(error) => error.code(),
+            Self::Seq => "seq",
+            Self::Prev => "prev",
+            Self::PrevOfFirst => "prev-of-first",
+            Self::IssuedAt => "issued-at",
+            Self::BodyLine => "body-line",
+            Self::Json(error) => error.code(),
+            Self::Body(error) => error.code(),
+        }
+    }
+}
+
 impl Receipt {
     /// Parses an entry. Accepts exactly what [`ReceiptText`] prints and a note signer signs.
     ///
@@ -104,6 +123,18 @@ impl Receipt {
     /// [`Malformed`]: not a receipt as in section 2. That includes a `prev` other than 32 zero bytes at
     /// seq 0: it is no fork, since an issuer's only receipt contradicts no other.
     pub fn parse(entry: &[u8]) -> Result<Self, Malformed> {
+        Ok(Self::parse_inspecting(entry, |_| ())?.0)
+    }
+
+    /// The same, for who wants to look at the members of the body as they stand, `type` included, before they become a
+    /// [`Body`]; answers what `inspect` makes of them as well.
+    ///
+    /// # Errors
+    /// As [`Receipt::parse`].
+    pub fn parse_inspecting<T>(
+        entry: &[u8],
+        inspect: impl FnOnce(&Map<String, Value>) -> T,
+    ) -> Result<(Self, T), Malformed> {
         if entry.len() > MAX_ENTRY {
             return Err(Malformed::TooLong { length: entry.len() });
         }
@@ -127,11 +158,12 @@ impl Receipt {
             return Err(Malformed::BodyLine);
         }
         let members = ijson::parse_object(body_text)?;
-        let body = Body::from_members(&members)?;
+        let inspected = inspect(&members);
+        let body = Body::from_members(members)?;
         let body_end = text.len() - "\n".len();
         let body_text = body_end - body_text.len()..body_end;
         let id = ReceiptId::of(entry);
-        Ok(Self(Arc::new(Parsed { note, id, issuer, seq, prev, issued_at, body_text, members, body })))
+        Ok((Self(Arc::new(Parsed { note, id, issuer, seq, prev, issued_at, body_text, body })), inspected))
     }
 
     /// Who issued it (line 2).
@@ -164,11 +196,6 @@ impl Receipt {
         &self.text()[self.0.body_text.clone()]
     }
 
-    /// The members of the body as they stand, `type` included.
-    pub fn members(&self) -> &Map<String, Value> {
-        &self.0.members
-    }
-
     /// The signed text: six lines, the last newline included.
     pub fn text(&self) -> &str {
         self.0.note.text()
@@ -192,11 +219,6 @@ impl Receipt {
     /// Whether it hands the issuer's name over to a next key, and so carries two signatures.
     pub fn is_rotation(&self) -> bool {
         matches!(self.body(), Body::Rotate(_))
-    }
-
-    /// The first credential-shaped value in the body, which has no place in a log that is for ever.
-    pub fn credential(&self) -> Option<CredentialFound> {
-        find_credential(self.members())
     }
 }
 

@@ -4,7 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod comparisons;
 mod documents;
 mod histories;
 mod properties;
+mod pushes;
 mod rule;

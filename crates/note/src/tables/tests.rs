@@ -88,6 +88,20 @@ fn one_table_serves_the_key_under_all_its_names() {
 }
 
 #[test]
+fn a_key_that_is_not_ed25519_is_checked_plainly_and_takes_no_room() {
+    let tables = KeyTables::new(1);
+    let key = SigningKey::from_seed(KeyName::new("w.example").unwrap(), KeyKind::MlDsa44, [1; 32]);
+    let (public, signature) = (key.verifier(), key.sign(MESSAGE));
+    tables.prepare(&public);
+    for _ in 0..=HOT_AFTER {
+        assert!(tables.verify(&public, MESSAGE, &signature));
+        assert!(!tables.verify(&public, b"another\n", &signature));
+    }
+    assert!(!tables.is_prepared(&public));
+    assert_eq!((tables.checks_by_table(), tables.counts().len()), (0, 0));
+}
+
+#[test]
 fn a_prepared_key_takes_what_is_documented() {
     assert_eq!(PREPARED_KEY_BYTES, 11 * 32 * 160);
     assert_eq!(BaseMultiples::BYTES, 640 * 1024);
@@ -97,9 +111,23 @@ fn a_prepared_key_takes_what_is_documented() {
 fn a_key_whose_moment_was_missed_becomes_hot_the_next_time() {
     let tables = KeyTables::new(1);
     // As left by threads that counted while another one had prepared the key, which was evicted since.
-    tables.counts().insert(*key(1).verifier().public_key_bytes(), HOT_AFTER);
+    tables.counts().insert(*key(1).verifier().ed25519().unwrap().as_bytes(), HOT_AFTER);
     check(&tables, 1, HOT_AFTER / 2 - 1);
     assert_eq!(prepared(&tables), Vec::<u8>::new());
     check(&tables, 1, 1);
     assert_eq!(prepared(&tables), [1]);
+}
+
+#[test]
+fn the_list_of_small_orders_has_each_point_once_and_nothing_else_is_of_small_order() {
+    use curve25519_dalek::constants::EIGHT_TORSION;
+    use curve25519_dalek::edwards::CompressedEdwardsY;
+    assert!(EIGHT_TORSION.iter().all(|point| point.is_small_order()));
+    for (place, encoding) in SMALL_ORDER.iter().enumerate() {
+        assert!(CompressedEdwardsY(*encoding).decompress().unwrap().is_small_order());
+        assert!(!SMALL_ORDER[..place].contains(encoding));
+    }
+    // A group of 8l elements, l prime, has exactly eight whose order divides eight.
+    assert_eq!(SMALL_ORDER.len(), 8);
+    assert!(!SMALL_ORDER.contains(ED25519_BASEPOINT_POINT.compress().as_bytes()));
 }

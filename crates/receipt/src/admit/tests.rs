@@ -230,7 +230,7 @@ fn a_seq_beyond_the_next_one_is_a_gap_and_says_what_to_send() {
             held.judge(signed(seq, held.state.head(), START + 9, HEARTBEAT, &[&key(0)]).bytes(), None).unwrap_err();
         assert_eq!(refusal.code, RefusalCode::Gap);
         assert_eq!((refusal.expected_seq, refusal.expected_prev), (Some(SeqNo(4)), Some(held.state.head())));
-        assert_eq!(refusal.detail, format!("seq {seq} leaves a gap; send seq 4 first"));
+        assert_eq!(refusal.detail, format!("seq {seq} leaves a gap: seq 4 must come first"));
     }
 }
 

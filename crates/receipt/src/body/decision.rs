@@ -53,6 +53,8 @@ pub struct Decision {
     pub prior_action_classes: Option<Member<Vec<String>>>,
     /// Subject to the head of that subject's history the gate judged by.
     pub prior_heads: Option<Member<Named<ReceiptId>>>,
+    /// The log's head that this history was read under.
+    pub history: Option<Member<History>>,
     /// Who performs the action if it is allowed.
     pub executes: Member<Executes>,
     /// The approval this decision rests on.
@@ -62,7 +64,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
         Ok(Self {
             request_id: fields.required("request_id")?,
             ruling: fields.required("decision")?,
@@ -85,6 +87,7 @@ impl Decision {
             facts: fields.optional("facts")?,
             prior_action_classes: fields.optional("prior_action_classes")?,
             prior_heads: fields.optional("prior_heads")?,
+            history: fields.optional("history")?,
             executes: fields.required("executes")?,
             approval: fields.optional("approval")?,
             other: fields.other(),
@@ -156,7 +159,7 @@ pub enum Proven {
 impl FromMember for Proven {
     const EXPECTED: &'static str = "a string that names what was proven";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
+    fn from_member(value: Value) -> Result<Self, BodyError> {
         Ok(match value.as_str().ok_or_else(Self::wrong_type)? {
             "capability_signature" => Self::CapabilitySignature,
             "request_signature" => Self::RequestSignature,
@@ -189,8 +192,8 @@ pub struct Capability {
 impl FromMember for Capability {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
-        let mut fields = Fields::of(value.as_object().ok_or_else(Self::wrong_type)?);
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        let mut fields = Fields::of_member::<Self>(value)?;
         Ok(Self {
             id: fields.optional("id")?,
             max_calls: fields.optional("max_calls")?,
@@ -220,13 +223,43 @@ pub struct Grant {
 impl FromMember for Grant {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
-        let mut fields = Fields::of(value.as_object().ok_or_else(Self::wrong_type)?);
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        let mut fields = Fields::of_member::<Self>(value)?;
         Ok(Self {
             principal: fields.optional("principal")?,
             purpose: fields.optional("purpose")?,
             verified_via: fields.optional("verified_via")?,
             task: fields.optional("task")?,
+            other: fields.other(),
+        })
+    }
+}
+
+/// `history`: the log's head that the gate read prior action classes and heads under.
+#[derive(Clone, Debug, PartialEq)]
+pub struct History {
+    /// How many entries the log had.
+    pub size: Option<Member<u64>>,
+    /// The root over them, in base64.
+    pub root: Option<Member<String>>,
+    /// Whether a quorum of witnesses had vouched for that head, and lately enough.
+    pub witnessed: Option<Member<bool>>,
+    /// Why not.
+    pub why: Option<Member<String>>,
+    /// Members this version does not know.
+    pub other: Map<String, Value>,
+}
+
+impl FromMember for History {
+    const EXPECTED: &'static str = "an object";
+
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        let mut fields = Fields::of_member::<Self>(value)?;
+        Ok(Self {
+            size: fields.optional("size")?,
+            root: fields.optional("root")?,
+            witnessed: fields.optional("witnessed")?,
+            why: fields.optional("why")?,
             other: fields.other(),
         })
     }
@@ -250,8 +283,8 @@ pub struct Fact {
 impl FromMember for Fact {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
-        let mut fields = Fields::of(value.as_object().ok_or_else(Self::wrong_type)?);
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        let mut fields = Fields::of_member::<Self>(value)?;
         Ok(Self {
             source: fields.optional("source")?,
             trust: fields.optional("trust")?,
@@ -278,8 +311,8 @@ pub struct Approved {
 impl FromMember for Approved {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
-        let mut fields = Fields::of(value.as_object().ok_or_else(Self::wrong_type)?);
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        let mut fields = Fields::of_member::<Self>(value)?;
         Ok(Self {
             digest: fields.optional("digest")?,
             by: fields.optional("by")?,

@@ -95,6 +95,15 @@ pub enum BodyError {
 }
 
 impl BodyError {
+    /// The error in one word that stays the same from version to version, for programs; `vectors/` has it for
+    /// each input.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "member-missing",
+            Self::WrongType { .. } => "member-type",
+        }
+    }
+
     fn moved(self, outwards: impl FnOnce(MemberPath) -> MemberPath) -> Self {
         match self {
             Self::Missing { path, expected } => Self::Missing { path: outwards(path), expected },
@@ -108,8 +117,8 @@ pub(crate) trait FromMember: Sized {
     /// Completes "expected …".
     const EXPECTED: &'static str;
 
-    /// Reads the value; the path in an error starts at `value`.
-    fn from_member(value: &Value) -> Result<Self, BodyError>;
+    /// Takes the value; the path in an error starts at `value`.
+    fn from_member(value: Value) -> Result<Self, BodyError>;
 
     /// The value has another type altogether.
     fn wrong_type() -> BodyError {
@@ -117,15 +126,20 @@ pub(crate) trait FromMember: Sized {
     }
 }
 
-/// Reads the members of one object by name and keeps account of those nobody asked for.
-pub(crate) struct Fields<'a> {
-    members: &'a Map<String, Value>,
-    known: Vec<&'static str>,
-}
+/// Takes the members of one object by name; what nobody asked for is left.
+pub(crate) struct Fields(Map<String, Value>);
 
-impl<'a> Fields<'a> {
-    pub(crate) fn of(members: &'a Map<String, Value>) -> Self {
-        Self { members, known: Vec::with_capacity(members.len()) }
+impl Fields {
+    pub(crate) fn of(members: Map<String, Value>) -> Self {
+        Self(members)
+    }
+
+    /// Those of an object that is a member itself.
+    pub(crate) fn of_member<T: FromMember>(value: Value) -> Result<Self, BodyError> {
+        match value {
+            Value::Object(members) => Ok(Self(members)),
+            _ => Err(T::wrong_type()),
+        }
     }
 
     /// A member that must be there, in the clear or committed.
@@ -135,47 +149,43 @@ impl<'a> Fields<'a> {
 
     /// A member that may be absent. `null` is not absent.
     pub(crate) fn optional<T: FromMember>(&mut self, name: &'static str) -> Result<Option<Member<T>>, BodyError> {
-        self.known.push(name);
-        let Some(value) = self.members.get(name) else { return Ok(None) };
-        if let Some(digest) = committed_digest(value) {
+        let Some(value) = self.0.remove(name) else { return Ok(None) };
+        if let Some(digest) = committed_digest(&value) {
             return Ok(Some(Member::Committed(digest)));
         }
         let clear = T::from_member(value).map_err(|error| error.moved(|path| path.within_member(name)))?;
         Ok(Some(Member::Clear(clear)))
     }
 
-    /// Marks a member as known that is read elsewhere.
-    pub(crate) fn known(&mut self, name: &'static str) {
-        self.known.push(name);
-    }
-
-    /// The members nobody asked for, as they stand.
+    /// The members nobody asked for, in any order.
     pub(crate) fn other(self) -> Map<String, Value> {
-        let unknown = self.members.iter().filter(|(name, _)| !self.known.contains(&name.as_str()));
-        unknown.map(|(name, value)| (name.clone(), value.clone())).collect()
+        self.0
     }
 }
 
 impl FromMember for Value {
     const EXPECTED: &'static str = "any JSON value";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
-        Ok(value.clone())
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        Ok(value)
     }
 }
 
 impl FromMember for String {
     const EXPECTED: &'static str = "a string";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
-        value.as_str().map(str::to_owned).ok_or_else(Self::wrong_type)
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        match value {
+            Value::String(text) => Ok(text),
+            _ => Err(Self::wrong_type()),
+        }
     }
 }
 
 impl FromMember for bool {
     const EXPECTED: &'static str = "true or false";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
+    fn from_member(value: Value) -> Result<Self, BodyError> {
         value.as_bool().ok_or_else(Self::wrong_type)
     }
 }
@@ -184,7 +194,7 @@ impl FromMember for u64 {
     const EXPECTED: &'static str = "a whole number from 0 to 2^53−1";
 
     /// However it is written: to most JSON readers `3`, `3.0` and `0.3e1` are one number.
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
+    fn from_member(value: Value) -> Result<Self, BodyError> {
         let whole =
             value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=MAX_INTEGER as f64).contains(number));
         value.as_u64().or(whole.map(|number| number as u64)).ok_or_else(Self::wrong_type)
@@ -194,7 +204,7 @@ impl FromMember for u64 {
 impl FromMember for Digest {
     const EXPECTED: &'static str = "a digest: \"sha256:\" and 64 lowercase hex digits";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
+    fn from_member(value: Value) -> Result<Self, BodyError> {
         value.as_str().and_then(Self::parse).ok_or_else(Self::wrong_type)
     }
 }
@@ -202,7 +212,7 @@ impl FromMember for Digest {
 impl FromMember for ReceiptId {
     const EXPECTED: &'static str = "a receipt id: 64 lowercase hex digits";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
+    fn from_member(value: Value) -> Result<Self, BodyError> {
         value.as_str().and_then(Self::parse).ok_or_else(Self::wrong_type)
     }
 }
@@ -210,9 +220,11 @@ impl FromMember for ReceiptId {
 impl<T: FromMember> FromMember for Vec<T> {
     const EXPECTED: &'static str = "an array";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
-        let elements = value.as_array().ok_or_else(Self::wrong_type)?.iter().enumerate();
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        let Value::Array(elements) = value else { return Err(Self::wrong_type()) };
         elements
+            .into_iter()
+            .enumerate()
             .map(|(index, element)| {
                 T::from_member(element).map_err(|error| error.moved(|path| path.within_element(index)))
             })
@@ -236,10 +248,14 @@ pub enum Moment {
 impl FromMember for Moment {
     const EXPECTED: &'static str = "a time: whole milliseconds since the Unix epoch, or text";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
-        let text = || value.as_str().map(|text| Self::Text(text.to_owned()));
-        let millis = u64::from_member(value).ok().map(|millis| Self::Millis(UnixMillis(millis)));
-        millis.or_else(text).ok_or_else(Self::wrong_type)
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        match value {
+            Value::String(text) => Ok(Self::Text(text)),
+            other => match u64::from_member(other) {
+                Ok(millis) => Ok(Self::Millis(UnixMillis(millis))),
+                Err(_) => Err(Self::wrong_type()),
+            },
+        }
     }
 }
 
@@ -257,13 +273,13 @@ impl<T> Named<T> {
 impl<T: FromMember> FromMember for Named<T> {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: &Value) -> Result<Self, BodyError> {
-        let members = value.as_object().ok_or_else(Self::wrong_type)?.iter();
-        let read = members.map(|(name, value)| match committed_digest(value) {
-            Some(digest) => Ok((name.clone(), Member::Committed(digest))),
+    fn from_member(value: Value) -> Result<Self, BodyError> {
+        let Value::Object(members) = value else { return Err(Self::wrong_type()) };
+        let read = members.into_iter().map(|(name, value)| match committed_digest(&value) {
+            Some(digest) => Ok((name, Member::Committed(digest))),
             None => match T::from_member(value) {
-                Ok(clear) => Ok((name.clone(), Member::Clear(clear))),
-                Err(error) => Err(error.moved(|path| path.within_member(name))),
+                Ok(clear) => Ok((name, Member::Clear(clear))),
+                Err(error) => Err(error.moved(|path| path.within_member(&name))),
             },
         });
         read.collect::<Result<_, _>>().map(Self)
@@ -302,7 +318,7 @@ macro_rules! words {
         impl $crate::body::member::FromMember for $name {
             const EXPECTED: &'static str = $expected;
 
-            fn from_member(value: &serde_json::Value) -> Result<Self, $crate::body::BodyError> {
+            fn from_member(value: serde_json::Value) -> Result<Self, $crate::body::BodyError> {
                 match value.as_str() {
                     $(Some($text) => Ok(Self::$word),)+
                     _ => Err(Self::wrong_type()),

@@ -14,6 +14,8 @@ pub struct Outcome {
     pub decision: Option<Member<ReceiptId>>,
     /// Whether the action took place.
     pub executed: Member<bool>,
+    /// The gate does not know whether it took place: it stopped, or was stopped, before it could tell.
+    pub unknown: Option<Member<bool>>,
     /// Who performed it.
     pub executed_by: Option<Member<ExecutedBy>>,
     /// The action digest, recomputed from what was really dispatched.
@@ -35,11 +37,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
         Ok(Self {
             request_id: fields.optional("request_id")?,
             decision: fields.optional("decision")?,
             executed: fields.required("executed")?,
+            unknown: fields.optional("unknown")?,
             executed_by: fields.optional("executed_by")?,
             executed_digest: fields.optional("executed_digest")?,
             agent: fields.optional("agent")?,

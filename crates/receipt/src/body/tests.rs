@@ -9,7 +9,7 @@ use serde_json::json;
 const HEX: &str = "583f3d5a0f38aa2f73919de1577acb67d88f1f4b53623414d1242404f45c374e";
 
 fn read(body: &Value) -> Result<Body, BodyError> {
-    Body::from_members(body.as_object().unwrap())
+    Body::from_members(body.as_object().unwrap().clone())
 }
 
 fn digest() -> String {
@@ -33,10 +33,11 @@ fn full_bodies() -> Vec<Value> {
                 {"source": "crm", "trust": "trusted", "digest": digest()}
             ],
             "prior_action_classes": ["READ"], "prior_heads": {"customer:77": HEX, "customer:78": {"#": digest()}},
+            "history": {"size": 7, "root": "AAAA", "witnessed": false, "why": "no quorum vouched for it"},
             "executes": "gate", "approval": {"digest": digest(), "by": "ops", "at": "2026-11-29T12:00:00Z"},
         }),
         json!({
-            "type": "outcome", "request_id": "r-7f3a", "decision": HEX, "executed": false, "executed_by": "caller",
+            "type": "outcome", "request_id": "r-7f3a", "decision": HEX, "executed": false, "unknown": true, "executed_by": "caller",
             "executed_digest": digest(), "agent": "triage-bot", "authenticated": false, "error": "upstream 502",
             "result_digest": digest(), "started_at": 1, "ended_at": 2,
         }),
@@ -50,6 +51,7 @@ fn full_bodies() -> Vec<Value> {
             "about": ["ownership", "permission"],
         }),
         json!({"type": "foreign", "format": "capbroker", "receipt": {"event": "decision"}, "receipt_b64": "AAE="}),
+        json!({"type": "dropped", "count": 3, "since": 1, "until": 2, "why": "full"}),
     ]
 }
 
@@ -86,7 +88,11 @@ fn members_come_out_as_what_they_say() {
     assert_eq!(decision.approval.shown().unwrap().at.shown(), Some(&Moment::Text("2026-11-29T12:00:00Z".into())));
     let Body::Outcome(outcome) = read(&bodies[1]).unwrap() else { panic!() };
     assert_eq!((outcome.executed.shown(), outcome.executed_by.shown()), (Some(&false), Some(&ExecutedBy::Caller)));
-    assert_eq!(outcome.decision.shown(), ReceiptId::parse(HEX).as_ref());
+    assert_eq!((outcome.decision.shown(), outcome.unknown.shown()), (ReceiptId::parse(HEX).as_ref(), Some(&true)));
+    let history = decision.history.shown().unwrap();
+    assert_eq!((history.size.shown(), history.witnessed.shown()), (Some(&7), Some(&false)));
+    let Body::Dropped(dropped) = read(&bodies[9]).unwrap() else { panic!() };
+    assert_eq!((dropped.count.shown(), dropped.why.shown()), (Some(&3), Some(&DroppedWhy::Full)));
     let Body::Foreign(foreign) = read(&bodies[8]).unwrap() else { panic!() };
     assert_eq!(foreign.receipt_b64.shown(), Some(&ExactBytes(vec![0, 1])));
 }
@@ -206,8 +212,11 @@ fn the_place_of_a_wrong_type_is_named_to_the_innermost_member() {
 
 #[test]
 fn only_what_section_3_calls_required_must_be_there() {
-    let required =
-        [("decision", vec!["request_id", "decision", "authenticated", "executes"]), ("outcome", vec!["executed"])];
+    let required = [
+        ("decision", vec!["request_id", "decision", "authenticated", "executes"]),
+        ("outcome", vec!["executed"]),
+        ("dropped", vec!["count"]),
+    ];
     for body in full_bodies() {
         let type_name = body["type"].as_str().unwrap().to_owned();
         let required =
@@ -258,7 +267,7 @@ fn whole_numbers_count_however_they_are_written() {
     for written in ["3", "3.0", "0.3e1", "30e-1"] {
         let text = format!(r#"{{"type":"open","heartbeat_ms":{written}}}"#);
         let members = crate::ijson::parse_object(&text).unwrap();
-        let Body::Open(open) = Body::from_members(&members).unwrap() else { panic!() };
+        let Body::Open(open) = Body::from_members(members).unwrap() else { panic!() };
         assert_eq!(open.heartbeat_ms.shown(), Some(&3), "{written}");
     }
 }

@@ -218,6 +218,18 @@ fn a_rotation_signed_anew_by_a_strangers_key_convinces_nobody_who_knows_the_issu
 }
 
 #[test]
+fn a_rotation_signed_anew_by_another_issuers_key_convinces_nobody_who_knows_that_issuer_too() {
+    let mut held = Held::receipts(2);
+    held.add_next(&rotate_body(1), &[&key(0), &key(1)]);
+    held.add_next(HEARTBEAT, &[&key(1)]);
+    let (rotation, after) = (&held.receipts[2], &held.receipts[3]);
+    let other = named_key("other.example", 7);
+    let forged = with_lines(rotation, &[&sign_line(rotation, &other), &rotation.signatures()[1]]);
+    let made = IssuerForkEvidence::make_across_rotation(&vkey(1), &other.verifier(), forged.bytes(), after.bytes());
+    assert_eq!(made, Err(EvidenceError::OtherSigner));
+}
+
+#[test]
 fn evidence_is_one_json_document_that_stands_by_itself() {
     let held = Held::receipts(3);
     let (one, other) = (held.next(HEARTBEAT, &[&key(0)]), held.next(&decision_body(7), &[&key(0)]));
