@@ -7,45 +7,48 @@
 use crate::verdict::ReceiptRef;
 use receipt::ReceiptId;
 use receipt::body::{Decision, Ruling, Shown};
+use std::borrow::Cow;
 
 /// One call that a gate decided.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Action {
+pub struct Action<'record> {
     /// Where its receipt is.
     pub at: ReceiptRef,
     /// The conversation it belongs to.
-    pub session: Option<String>,
+    pub session: Option<Cow<'record, str>>,
     /// What it acts on.
-    pub resource: Option<String>,
+    pub resource: Option<Cow<'record, str>>,
     /// The risk objects it touches, as the record names them; relations of the rule file come on top.
-    pub subjects: Vec<String>,
+    pub subjects: Vec<Cow<'record, str>>,
     /// Its class, e.g. `IDENTITY_MUTATION`.
-    pub action_class: Option<String>,
+    pub action_class: Option<Cow<'record, str>>,
     /// Whether the gate allowed it.
     pub allowed: bool,
     /// The history that the gate says it judged by.
-    pub prior: Option<Prior>,
+    pub prior: Option<Prior<'record>>,
     /// Members that matter here and that the receipt only commits to, by name.
     pub committed: Vec<&'static str>,
 }
 
 /// The history that a gate says it judged by.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prior {
+pub struct Prior<'record> {
     /// Classes of the allowed actions in that history, oldest first.
-    pub classes: Option<Vec<String>>,
+    pub classes: Option<Cow<'record, [String]>>,
     /// Which history.
-    pub history: History,
+    pub history: History<'record>,
 }
 
 /// Which history a record claims to continue.
 #[derive(Clone, Debug, PartialEq)]
-pub enum History {
+pub enum History<'record> {
     /// A native decision. With heads: the histories of these subjects, each up to that receipt. Without: its
     /// session's, its resource's or its subjects', whichever the gate keeps; the record does not say.
     Native {
         /// Subject and head.
-        heads: Vec<(String, ReceiptId)>,
+        heads: Vec<(&'record str, ReceiptId)>,
+        /// How many entries of the log the gate had read, where it says so (`history`, its `size`).
+        read: Option<u64>,
     },
     /// A foreign record that names its history and chains its records.
     Chained(ChainedHistory),
@@ -68,20 +71,20 @@ pub struct ChainedHistory {
     pub starts_chain: bool,
 }
 
-/// What a foreign gate keeps its prior list by.
+/// What a gate keeps its prior list by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeptBy {
     /// The session.
     Session,
     /// The resource.
     Resource,
-    /// The customer: a subject.
+    /// The customer, or whatever else is a subject.
     Customer,
 }
 
-impl Action {
+impl<'record> Action<'record> {
     /// The view of a native decision.
-    pub(crate) fn of_decision(at: ReceiptRef, decision: &Decision) -> Action {
+    pub(crate) fn of_decision(at: ReceiptRef, decision: &'record Decision) -> Action<'record> {
         let mut committed = Vec::new();
         let mut note_committed = |name, is_committed: bool| {
             if is_committed {
@@ -94,22 +97,39 @@ impl Action {
         note_committed("resource", decision.resource.is_committed());
         note_committed("subjects", decision.subjects.is_committed());
         let heads = decision.prior_heads.shown().map(|heads| {
-            let clear = heads.0.iter().filter_map(|(subject, head)| Some((subject.clone(), *head.clear()?)));
+            let clear = heads.0.iter().filter_map(|(subject, head)| Some((subject.as_str(), *head.clear()?)));
             clear.collect::<Vec<_>>()
         });
-        let classes = decision.prior_action_classes.shown().cloned();
-        let prior = (classes.is_some() || heads.is_some())
-            .then(|| Prior { classes, history: History::Native { heads: heads.unwrap_or_default() } });
+        let classes = decision.prior_action_classes.shown().map(|classes| Cow::Borrowed(classes.as_slice()));
+        let prior = (classes.is_some() || heads.is_some()).then(|| Prior {
+            classes,
+            history: History::Native { heads: heads.unwrap_or_default(), read: read_size(decision) },
+        });
         Action {
             at,
-            session: decision.session.shown().cloned(),
-            resource: decision.resource.shown().cloned(),
-            subjects: decision.subjects.shown().cloned().unwrap_or_default(),
-            action_class: decision.action_class.shown().cloned(),
+            session: borrowed(decision.session.shown()),
+            resource: borrowed(decision.resource.shown()),
+            subjects: decision
+                .subjects
+                .shown()
+                .into_iter()
+                .flatten()
+                .map(|subject| Cow::Borrowed(&**subject))
+                .collect(),
+            action_class: borrowed(decision.action_class.shown()),
             // A ruling that is only committed to may have been an allow; `committed` says that it is unknown.
             allowed: decision.ruling.shown() == Some(&Ruling::Allow),
             prior,
             committed,
         }
     }
+}
+
+/// The size in `history`.
+fn read_size(decision: &Decision) -> Option<u64> {
+    decision.history.shown()?.size.shown().copied()
+}
+
+fn borrowed(text: Option<&String>) -> Option<Cow<'_, str>> {
+    text.map(|text| Cow::Borrowed(text.as_str()))
 }

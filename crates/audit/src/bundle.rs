@@ -43,6 +43,33 @@ pub trait BundleSource: Sync {
 
     /// Paths of all files, in any order.
     fn list(&self) -> Vec<String>;
+
+    /// What lies in the bundle and is no file of it: links, devices, names that are no text. Nothing reads it.
+    fn left_out(&self) -> LeftOut {
+        LeftOut::default()
+    }
+}
+
+/// Things in a bundle that are no files of it. The first are named; all are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Each in words: what it is, and where. Foreign text: quote it before it is printed.
+    pub named: Vec<String>,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl LeftOut {
+    /// Most that are named: as many as a verdict shows.
+    const MAX_NAMED: usize = 100;
+
+    /// One more.
+    pub fn add(&mut self, name: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.named.len() < LeftOut::MAX_NAMED {
+            self.named.push(name());
+        }
+    }
 }
 
 /// Reads a file for the audit. One that is larger than anything of its kind is none of its kind: it is taken as an
@@ -54,7 +81,7 @@ pub(crate) fn read_part(bundle: &dyn BundleSource, path: &str, max: u64) -> Resu
     }
 }
 
-/// Why a bundle cannot be read. Nothing is concluded from it (exit 65).
+/// Why nothing can be concluded (exit 65).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// Larger than anything of its kind can be.
@@ -65,6 +92,9 @@ pub enum ReadError {
         /// What would have been read.
         max: u64,
     },
+    /// The saved state of an earlier audit cannot be gone on from.
+    #[error(transparent)]
+    State(#[from] crate::state::StateError),
     /// The disk or the archive failed, or the path leads out of the bundle.
     #[error("{path} cannot be read: {reason}")]
     Unreadable {

@@ -5,15 +5,16 @@
 //! a head there that they do not reproduce may be right and the entries cut.
 
 use crate::amount::amount;
-use crate::bundle::{BundleSource, MAX_TILE_BYTES, ReadError, read_part};
+use crate::bundle::{BundleSource, ReadError};
 use crate::heads::{Heads, KnownHead, ListedHead};
 use crate::time::{show_duration, show_time, show_time_s};
 use crate::tree::{Replayed, Resources, Stopped};
 use crate::verdict::{Check, CheckBuilder, Family};
 use cosign::{LogFork, implied_root};
-use merkle::{ResourcePath, RootHash, TileSet, TreeSize, tiles_for_consistency};
+use merkle::{LeafIndex, RootHash, TileId, TileSet, TreeSize, tiles_for_consistency, tiles_for_inclusion};
 use note::{SignedCheckpoint, Verified, VerifierKey};
-use receipt::UnixMillis;
+use receipt::{MAX_AHEAD_MS, UnixMillis};
+use std::collections::BTreeSet;
 
 /// Most forks that are turned into evidence documents; one is enough to convict.
 const MAX_FORK_EVIDENCE: usize = 10;
@@ -76,21 +77,25 @@ impl HeadFacts<'_> {
 
     /// Tiles of the bundle that tell what a head of `larger` says about `smaller`. What is missing is left out.
     pub(crate) fn tiles(&self, smaller: u64, larger: u64) -> Result<TileSet, ReadError> {
-        let mut tiles = TileSet::new();
-        let listed = tiles_for_consistency(TreeSize(smaller), TreeSize(larger))
-            .into_iter()
-            .filter_map(|tile| self.resources.tile_at(tile));
-        for tile in listed {
-            let bytes = read_part(self.bundle, &self.resources.path(ResourcePath::Tile(tile)), MAX_TILE_BYTES)?
-                .unwrap_or_default();
-            // A tile of the wrong length is as good as none, and is reported where tiles are compared.
-            let _ = tiles.insert(tile, &bytes);
-        }
-        Ok(tiles)
+        self.resources.read_tiles(self.bundle, tiles_for_consistency(TreeSize(smaller), TreeSize(larger)))
+    }
+
+    /// Tiles of the bundle that prove entries to be in a tree of `size`. What is missing is left out.
+    pub(crate) fn inclusion_tiles(
+        &self,
+        indices: impl Iterator<Item = LeafIndex>,
+        size: TreeSize,
+    ) -> Result<TileSet, ReadError> {
+        let tiles: BTreeSet<TileId> = indices.flat_map(|index| tiles_for_inclusion(index, size)).collect();
+        self.resources.read_tiles(self.bundle, tiles)
     }
 
     /// A head on the recomputed tree that vouches for at least `size`.
-    fn anchor(&self, size: u64, authenticated: u64) -> Result<Option<SignedCheckpoint<Verified>>, ReadError> {
+    pub(crate) fn anchor(
+        &self,
+        size: u64,
+        authenticated: u64,
+    ) -> Result<Option<SignedCheckpoint<Verified>>, ReadError> {
         if let Some(offered) = self.checkpoint.filter(|head| {
             head.checkpoint().size.0 >= size && self.is_recomputed(head.checkpoint().size.0, head.checkpoint().root)
         }) {
@@ -315,77 +320,7 @@ pub(crate) fn judge_listed(
     )))
 }
 
-/// Completes `head/known-heads`: heads that witnesses or kept proofs hold against the log's own list.
-pub(crate) fn judge_known(
-    facts: &HeadFacts<'_>,
-    authenticated: u64,
-    mut check: CheckBuilder,
-    list_is_whole: bool,
-    evidence: &mut Vec<serde_json::Value>,
-) -> Result<Check, ReadError> {
-    let heads = facts.heads;
-    let largest = facts.checkpoint.map(|head| head.checkpoint().size.0).max(heads.largest_listed()).unwrap_or(0);
-    for head in &heads.unlisted {
-        let twin = heads.listed_at(head.size()).iter().find(|listed| listed.root != head.root());
-        match facts.standing(head.size(), head.root(), authenticated) {
-            Standing::Fork => report_fork(facts, head.size(), &head.found_in, Some(&head.checkpoint), authenticated, &mut check, evidence)?,
-            Standing::Mismatch | Standing::Uncovered if twin.is_some() => {
-                let listed = twin.map(|twin| heads.listed_note(facts.bundle, facts.resources, *twin, facts.log)).transpose()?.flatten();
-                if let Some(listed) = listed {
-                    report_twins(head.size(), Some((&head.checkpoint, &listed)), &mut check, evidence);
-                }
-            }
-            _ if head.size() > largest => check.fail("omitted-head", &[], || {
-                [
-                    format!("a head in {} has size {}, newer than anything in the log as presented ({largest})", head.found_in, head.size()),
-                    String::from("who left the newest heads out: the log, or whoever made the bundle"),
-                    String::from("fetch the log again from its own address; if the head is missing there, publish it"),
-                ]
-            }),
-            Standing::OnTree | Standing::Mismatch | Standing::Uncovered if list_is_whole => check.fail("omitted-head", &[], || {
-                [
-                    format!("a head in {} of size {} was signed by the log and is not in its own list of heads", head.found_in, head.size()),
-                    String::from("who left it out: the log, or whoever made the bundle"),
-                    String::from("fetch the list from the log itself; if the head is missing there, publish it"),
-                ]
-            }),
-            Standing::OnTree => {}
-            Standing::Mismatch | Standing::Uncovered => check.not_checked("head-uncovered", &[], || {
-                [
-                    format!("a head in {} of size {} cannot be compared: the bundle lacks the list of heads or the entries for it", head.found_in, head.size()),
-                    String::from("whether it lies on the log's tree"),
-                    String::from("fetch the bundle again"),
-                ]
-            }),
-        }
-    }
-    let offered = facts.checkpoint.map_or(0, |head| head.checkpoint().size.0);
-    if heads.largest_other > offered && heads.largest_other <= largest {
-        check.notice("offered-behind", &[], || {
-            [
-                format!("log/checkpoint has size {offered}, and somebody holds a head of size {}, which the log's list has too", heads.largest_other),
-                String::from("that anything was left out: the log may have moved on while the bundle was fetched"),
-                String::from("nothing to do; the entries were judged up to the newest listed head"),
-            ]
-        });
-    }
-    if heads.unlisted_more > 0 {
-        check.fail("omitted-head", &[], || {
-            [
-                format!("{} further heads are missing from the log's list", heads.unlisted_more),
-                String::new(),
-                String::from("fetch the list from the log itself"),
-            ]
-        });
-    }
-    Ok(check.finish(format!(
-        "{} from witnesses, journals and kept proofs looked up in the log's list; the largest has size {}",
-        amount(heads.others, "head", "heads"),
-        heads.largest_other
-    )))
-}
-
-fn report_fork(
+pub(crate) fn report_fork(
     facts: &HeadFacts<'_>,
     size: u64,
     found_in: &str,
@@ -411,7 +346,7 @@ fn report_fork(
     Ok(())
 }
 
-fn report_twins(
+pub(crate) fn report_twins(
     size: u64,
     twins: Option<(&SignedCheckpoint<Verified>, &SignedCheckpoint<Verified>)>,
     check: &mut CheckBuilder,
@@ -457,8 +392,19 @@ pub(crate) fn judge_freshness(at: Option<UnixMillis>, max_age_ms: Option<u64>, q
         });
         return check.finish("nothing to compare");
     };
+    let vouched_ms = vouched_s.saturating_mul(1000);
+    if vouched_ms > at.0.saturating_add(MAX_AHEAD_MS) {
+        check.not_checked("age-unknown", &[], || {
+            [
+                format!("a quorum vouched for this head at {}, after the time that was given", show_time_s(vouched_s)),
+                String::from("how old the head was then: the bundle is of a later time"),
+                String::from("give the time at which the bundle was fetched with --at"),
+            ]
+        });
+        return check.finish("the time that was given is before the bundle's");
+    }
     check.checked();
-    let age_ms = at.0.saturating_sub(vouched_s.saturating_mul(1000));
+    let age_ms = at.0.saturating_sub(vouched_ms);
     if age_ms > max_age_ms {
         check.fail("stale", &[], || {
             [

@@ -4,12 +4,14 @@
 //! ([`crate::head`]).
 
 use crate::bundle::{BundleSource, ReadError};
-use crate::parallel;
 use crate::quote::{plain, quoted};
 use crate::tree::{Resources, holds};
-use crate::verdict::CheckBuilder;
+use crate::verdict::{CheckBuilder, Family};
 use merkle::{PageId, RootHash};
 use note::{SignedCheckpoint, Verified, VerifierKey};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most heads kept that the log's list does not have. Each is a finding; the rest are counted.
 const MAX_UNLISTED: usize = 1000;
@@ -26,9 +28,49 @@ pub(crate) struct KnownHead {
     pub(crate) checkpoint: SignedCheckpoint<Verified>,
     /// Where in the bundle, in words that complete "a head in …".
     pub(crate) found_in: String,
+    /// The witnesses that hold it, by number; a kept proof holds it as well, if there is `None`.
+    seen_by: BTreeSet<Option<usize>>,
+    /// The journal line that holds it whole: the witness, and the line.
+    pub(crate) line: Option<(usize, u64)>,
+}
+
+/// Who shows a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A witness, by number, in the checkpoint that it serves.
+    Witness(usize),
+    /// A witness, by number, in this line of its journal.
+    Journal(usize, u64),
+    /// A proof that somebody kept, or the auditor's own earlier audit.
+    Kept,
 }
 
 impl KnownHead {
+    pub(crate) fn new(checkpoint: SignedCheckpoint<Verified>, found_in: String, source: Source) -> KnownHead {
+        let mut head = KnownHead { checkpoint, found_in, seen_by: BTreeSet::new(), line: None };
+        head.shown_by(source);
+        head
+    }
+
+    fn shown_by(&mut self, source: Source) {
+        match source {
+            Source::Witness(witness) => drop(self.seen_by.insert(Some(witness))),
+            Source::Journal(witness, line) => {
+                self.seen_by.insert(Some(witness));
+                self.line = self.line.or(Some((witness, line)));
+            }
+            Source::Kept => drop(self.seen_by.insert(None)),
+        }
+    }
+
+    /// The one witness that shows it, if nobody else does.
+    pub(crate) fn seen_alone_by(&self) -> Option<usize> {
+        match self.seen_by.iter().collect::<Vec<_>>().as_slice() {
+            [Some(witness)] => Some(*witness),
+            _ => None,
+        }
+    }
+
     pub(crate) fn size(&self) -> u64 {
         self.checkpoint.checkpoint().size.0
     }
@@ -39,12 +81,35 @@ impl KnownHead {
 }
 
 /// One head of the log's list, without its bytes: there may be a million.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ListedHead {
     pub(crate) size: u64,
     pub(crate) root: RootHash,
     /// Its place in the list.
     pub(crate) place: u64,
+}
+
+/// The log's list as far as it was read and verified, for a later audit to go on from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ListedHeads {
+    /// How many heads the list had.
+    count: u64,
+    /// Sorted by size, then root.
+    heads: Vec<ListedHead>,
+    /// What was found in it.
+    check: CheckBuilder,
+}
+
+impl ListedHeads {
+    /// Before the first head; what is found goes into `check`.
+    pub(crate) fn none(check: CheckBuilder) -> ListedHeads {
+        ListedHeads { count: 0, heads: Vec::new(), check }
+    }
+
+    /// What `heads` read, with the check as it was then.
+    pub(crate) fn of(heads: &Heads, check: CheckBuilder) -> ListedHeads {
+        ListedHeads { count: heads.listed_count, heads: heads.listed.clone(), check }
+    }
 }
 
 /// All heads of the log that a bundle speaks of, each with a good signature by the log.
@@ -66,16 +131,18 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// Reads and verifies the log's list.
+    /// Reads and verifies the log's list, after what an earlier audit read of it (`since`). Answers the check as well.
     pub(crate) fn read(
         bundle: &dyn BundleSource,
         resources: &Resources,
         log: &VerifierKey,
-        threads: usize,
-        check: &mut CheckBuilder,
-    ) -> Result<Heads, ReadError> {
+        since: ListedHeads,
+    ) -> Result<(Heads, CheckBuilder), ReadError> {
         let (count, gap) = resources.heads_listed();
-        let mut heads = Heads { listed_count: count, ..Heads::default() };
+        // A list that is shorter than it was is read from its beginning.
+        let ListedHeads { count: known, heads: listed, mut check } =
+            if since.count <= count { since } else { ListedHeads::none(CheckBuilder::new(Family::Head, "heads")) };
+        let mut heads = Heads { listed_count: count, listed, ..Heads::default() };
         if gap {
             check.not_checked("heads-missing", &[], || {
                 [
@@ -87,14 +154,33 @@ impl Heads {
                 ]
             });
         }
-        let mut largest = 0;
-        let pages: Vec<PageId> = PageId::all(count).collect();
+        let mut largest = heads.largest_listed().unwrap_or(0);
+        let whole_pages = known / u64::from(merkle::TILE_WIDTH);
+        let pages: Vec<PageId> = PageId::all(count).filter(|page| page.index >= whole_pages).collect();
+        // Of the page that is read again, the heads that stood on it.
+        let again = |head: &&ListedHead| head.place >= whole_pages * u64::from(merkle::TILE_WIDTH);
+        let before: BTreeMap<u64, (u64, RootHash)> =
+            heads.listed.iter().filter(again).map(|head| (head.place, (head.size, head.root))).collect();
         for pages in pages.chunks(PAGES_AT_ONCE) {
             let mut notes: Vec<(u64, Vec<u8>)> = Vec::new();
             for page in pages {
-                heads.read_page(bundle, resources, *page, check, &mut notes)?;
+                heads.read_page(bundle, resources, *page, &mut check, &mut notes)?;
             }
-            let verified = parallel::map(threads, &notes, |(_, bytes)| verify(bytes, log));
+            let is_other =
+                |(place, note): &(u64, Vec<u8>)| before.get(place).is_some_and(|head| claimed(note) != Some(*head));
+            if let Some((place, _)) = notes.iter().find(|note| is_other(note)) {
+                check.fail("heads-page-wrong", &[], || {
+                    [
+                        format!("head {place} of the log's list is another one than in the earlier audit"),
+                        String::from(
+                            "who changed the list: the log, or whoever made the bundle; nor which heads it lacks now",
+                        ),
+                        String::from("fetch the list from the log itself, and audit without --since"),
+                    ]
+                });
+            }
+            notes.retain(|(place, _)| *place >= known);
+            let verified = notes.par_iter().map(|(_, bytes)| verify(bytes, log)).collect::<Vec<_>>();
             for ((place, _), head) in notes.iter().zip(verified) {
                 match head {
                     Err(why) => check.fail("bad-log-signature", &[], || {
@@ -123,7 +209,8 @@ impl Heads {
         }
         heads.listed.sort_unstable();
         let is_repeated = |pair: &&[ListedHead]| (pair[0].size, pair[0].root) == (pair[1].size, pair[1].root);
-        for pair in heads.listed.windows(2).filter(is_repeated) {
+        let is_new = |pair: &&[ListedHead]| pair.iter().any(|head| head.place >= known);
+        for pair in heads.listed.windows(2).filter(is_repeated).filter(is_new) {
             check.notice("heads-repeated", &[], || {
                 [
                     format!(
@@ -137,7 +224,7 @@ impl Heads {
                 ]
             });
         }
-        Ok(heads)
+        Ok((heads, check))
     }
 
     fn read_page(
@@ -191,9 +278,12 @@ impl Heads {
     pub(crate) fn learn(&mut self, head: KnownHead) {
         self.others += 1;
         self.largest_other = self.largest_other.max(head.size());
-        if self.lists(head.size(), head.root())
-            || self.unlisted.iter().any(|other| (other.size(), other.root()) == (head.size(), head.root()))
-        {
+        if self.lists(head.size(), head.root()) {
+            return;
+        }
+        if let Some(known) = self.unlisted_mut(head.size(), head.root()) {
+            known.seen_by.extend(head.seen_by);
+            known.line = known.line.or(head.line);
             return;
         }
         let bytes = self.unlisted_bytes.saturating_add(head.checkpoint.bytes().len());
@@ -203,6 +293,32 @@ impl Heads {
         } else {
             self.unlisted_more += 1;
         }
+    }
+
+    /// Takes note of a copy of a head that is known already, under a good signature: by the log's list, or by a copy that
+    /// was looked at before. Answers whether it is; a copy adds nothing but who holds it, and its signature need not be
+    /// checked.
+    pub(crate) fn knows(&mut self, size: u64, root: RootHash, source: Source) -> bool {
+        let is_listed = self.lists(size, root);
+        let known = self.unlisted_mut(size, root);
+        let is_known = is_listed || known.is_some();
+        if let Some(known) = known {
+            known.shown_by(source);
+        }
+        if is_known {
+            self.others += 1;
+            self.largest_other = self.largest_other.max(size);
+        }
+        is_known
+    }
+
+    /// The unlisted heads that this witness alone shows.
+    pub(crate) fn seen_alone_by(&self, witness: usize) -> impl Iterator<Item = &KnownHead> {
+        self.unlisted.iter().filter(move |head| head.seen_alone_by() == Some(witness))
+    }
+
+    fn unlisted_mut(&mut self, size: u64, root: RootHash) -> Option<&mut KnownHead> {
+        self.unlisted.iter_mut().find(|head| (head.size(), head.root()) == (size, root))
     }
 
     /// The note of a listed head, read again.
@@ -220,6 +336,12 @@ impl Heads {
         let note = notes.get((head.place % width) as usize);
         Ok(note.and_then(|note| SignedCheckpoint::parse(note).ok()?.verify(log).ok()))
     }
+}
+
+/// What a note says if it is a head, whoever signed it.
+fn claimed(note: &[u8]) -> Option<(u64, RootHash)> {
+    let head = SignedCheckpoint::parse(note).ok()?;
+    Some((head.claimed().size.0, head.claimed().root))
 }
 
 fn verify(bytes: &[u8], log: &VerifierKey) -> Result<(u64, RootHash), String> {

@@ -4,122 +4,142 @@
 //! The auditor's issuers file says whose keys count. A receipt of an issuer that is not in it was not checked; an
 //! issuer in the file without a receipt was not either.
 
+use crate::admitted::{Breach, Breaches};
 use crate::amount::amount;
 use crate::bundle::{BundleSource, ReadError};
+use crate::completeness::{IssuerSpan, Placed, SpanMs};
 use crate::issuers::AuditedIssuer;
-use crate::kept::KeptReceipt;
+use crate::kept::{KeptReceipt, Place};
+use crate::no_receipts::NoReceipts;
 use crate::quote::{plain, quoted};
+use crate::signers::{Entry, Prepared, Signers};
+use crate::silence::placed;
 use crate::stream::Stream;
-use crate::time::{show_duration, show_time};
-use crate::tree::Entry;
+use crate::time::{instants, show_time};
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
 use merkle::LeafIndex;
-use note::{KeyTables, VerifierKey};
-use receipt::body::Shown;
-use receipt::{
-    Admitted, Body, Checked, Malformed, Receipt, Refusal, RefusalCode, SeqNo, UnixMillis, check_signature, place,
-};
+use note::{Strict, VerifierKey};
+use receipt::body::{Dropped, DroppedWhy, Member, Moment, Shown};
+use receipt::{Admitted, Checked, Receipt, RefusalCode, SeqNo, UnixMillis, check_signature, place};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Most unknown issuers that are told apart.
 const MAX_UNKNOWN: usize = 1000;
 
-/// Issuers whose keys are kept prepared during one judgement: 14 MiB of tables at most.
-const PREPARED_KEYS: usize = 256;
-
 /// Most evidence documents made from one log. Each may be twice a log entry in length.
 const MAX_EVIDENCE: usize = 100;
 
-/// An entry after the work that needs no order: parsed, its signature computed.
-pub(crate) enum Prepared {
-    Malformed(Malformed),
-    /// Of an issuer that the auditor does not know.
-    Unknown(Receipt),
-    /// Bad whatever the key.
-    Refused(Receipt, Refusal),
-    Checked(Checked),
-}
-
 /// The issuer family over one log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct IssuerChecks {
     streams: HashMap<Arc<str>, Stream>,
-    tables: KeyTables,
+    #[serde(skip)]
+    signers: Arc<Signers>,
     /// Names in the order of the auditor's file.
     order: Vec<Arc<str>>,
     entries: CheckBuilder,
     entry_count: u64,
+    no_receipts: NoReceipts,
     unknown: BTreeMap<Arc<str>, (ReceiptRef, u64)>,
     unknown_beyond: u64,
+    #[serde(with = "json_form")]
     evidence: Vec<serde_json::Value>,
+    breaches: Breaches,
     issued_at_ms: Option<[u64; 2]>,
+}
+
+/// JSON documents as texts, for formats that do not say what comes next.
+mod json_form {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+    use serde_json::Value;
+
+    pub(super) fn serialize<S: Serializer>(documents: &[Value], serializer: S) -> Result<S::Ok, S::Error> {
+        documents.iter().map(Value::to_string).collect::<Vec<String>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| serde_json::from_str(text).map_err(de::Error::custom)).collect()
+    }
+}
+
+/// What the issuer family says in the end.
+pub(crate) struct IssuersJudged {
+    /// One an issuer, one for all entries.
+    pub(crate) checks: Vec<Check>,
+    /// One an issuer.
+    pub(crate) lanes: Vec<IssuerSpan>,
+    /// Issuers' forks.
+    pub(crate) evidence: Vec<serde_json::Value>,
+    /// What the log admitted and had to refuse.
+    pub(crate) breaches: Breaches,
 }
 
 /// How the log ended, for what can only be said of a whole stream.
 pub(crate) struct LogEnd<'end> {
     /// The latest time the audit knows of, and who says so.
     pub(crate) as_of: Option<(UnixMillis, &'static str)>,
+    /// Up to when the bundle shows what the log held: the latest time at which a quorum vouched for its head.
+    pub(crate) shown_until: Option<UnixMillis>,
     /// Receipts whose proofs somebody kept.
     pub(crate) kept: &'end [KeptReceipt],
     /// Whether all entries under the newest head were there to read.
     pub(crate) complete: bool,
+    /// How many entries the log is proven to have beyond those that were presented.
+    pub(crate) unseen: u64,
 }
 
 /// Reads one entry of the log again.
-pub(crate) type ReadEntry<'read> = &'read dyn Fn(LeafIndex) -> Result<Option<Vec<u8>>, ReadError>;
+pub(crate) type ReadEntry<'read> = &'read (dyn Fn(LeafIndex) -> Result<Option<Vec<u8>>, ReadError> + Sync);
 
 impl IssuerChecks {
     pub(crate) fn new(issuers: &[AuditedIssuer]) -> IssuerChecks {
         let streams: Vec<Stream> = issuers.iter().map(Stream::new).collect();
-        IssuerChecks {
+        let checks = IssuerChecks {
             order: streams.iter().map(|stream| Arc::clone(&stream.name)).collect(),
             streams: streams.into_iter().map(|stream| (Arc::clone(&stream.name), stream)).collect(),
-            tables: KeyTables::new(PREPARED_KEYS),
+            signers: Arc::default(),
             entries: CheckBuilder::new(Family::Issuer, "entries"),
             entry_count: 0,
+            no_receipts: NoReceipts::default(),
             unknown: BTreeMap::new(),
             unknown_beyond: 0,
             evidence: Vec::new(),
+            breaches: Breaches::default(),
             issued_at_ms: None,
-        }
+        };
+        checks.with_signers()
     }
 
-    /// The expensive part, for any entry on any thread.
-    pub(crate) fn prepare(&self, entry: &Entry) -> Prepared {
-        let receipt = match Receipt::parse(&entry.bytes) {
-            Ok(receipt) => receipt,
-            Err(malformed) => return Prepared::Malformed(malformed),
-        };
-        match self.streams.get(receipt.issuer().as_str()) {
-            None => Prepared::Unknown(receipt),
-            Some(stream) => match check_signature(&receipt, &stream.state, &self.tables) {
-                Ok(checked) => Prepared::Checked(checked),
-                Err(refusal) => Prepared::Refused(receipt, refusal),
-            },
-        }
+    /// Brings [`IssuerChecks::signers`] to where the streams are: after the checks were read back.
+    pub(crate) fn with_signers(mut self) -> IssuerChecks {
+        let states = self.streams.iter().map(|(name, stream)| (Arc::clone(name), stream.state.clone())).collect();
+        self.signers = Arc::new(Signers { states });
+        self
+    }
+
+    /// What signatures are computed by, as far as the log has been read.
+    pub(crate) fn signers(&self) -> Arc<Signers> {
+        Arc::clone(&self.signers)
     }
 
     /// The rest, entry by entry in the order of the log. Answers the receipt if it is genuine and new: signed by the
     /// key in force and not the repetition of another.
     pub(crate) fn place(
         &mut self,
-        entry: &Entry,
-        prepared: Prepared,
+        entry: Entry,
         read_entry: ReadEntry<'_>,
     ) -> Result<Option<(ReceiptRef, Receipt)>, ReadError> {
         self.entry_count += 1;
         self.entries.checked();
         let index = LeafIndex(entry.index);
-        match prepared {
+        match entry.prepared {
             Prepared::Malformed(malformed) => {
                 let at = ReceiptRef::entry(index, entry.leaf);
-                self.entries.fail("malformed", &[&at], || {
-                    [
-                        format!("the entry is no receipt: {}", plain(&malformed.to_string())),
-                        String::from("who submitted it: the log should have refused it"),
-                        String::from("ask the log's operator why it was admitted"),
-                    ]
-                });
+                self.breaches.add(Breach::malformed(index));
+                self.no_receipts.add(at, &malformed.to_string(), &mut self.entries);
                 Ok(None)
             }
             Prepared::Unknown(receipt) => {
@@ -129,6 +149,7 @@ impl IssuerChecks {
             Prepared::Refused(receipt, refusal) => {
                 if let Some(stream) = self.streams.get_mut(receipt.issuer().as_str()) {
                     let at = ReceiptRef::new(index, &stream.name, receipt.seq(), receipt.id());
+                    self.breaches.add(Breach::by(stream, index, &receipt, &refusal));
                     stream.report(&at, &[], &refusal);
                 }
                 Ok(None)
@@ -149,12 +170,21 @@ impl IssuerChecks {
         stream.check.checked();
         let refusal = match place(&stream.state, checked, &|seq| Some(stream.held.get(seq)?.0), None) {
             Ok(Admitted { state, .. }) => {
+                self.no_receipts.end(&mut self.entries);
                 stream.follow(&at, &receipt, &mut self.issued_at_ms);
                 stream.state = state;
+                if receipt.is_rotation() {
+                    let signers = Arc::make_mut(&mut self.signers);
+                    signers.states.insert(Arc::clone(&stream.name), stream.state.clone());
+                }
                 return Ok(Some((at, receipt)));
             }
             Err(refusal) => refusal,
         };
+        if refusal.code != RefusalCode::BadSignature {
+            self.no_receipts.end(&mut self.entries);
+        }
+        self.breaches.add(Breach::by(stream, index, &receipt, &refusal));
         let is_held = stream.held.get(receipt.seq()).is_some();
         match refusal.code {
             RefusalCode::BadSignature => {
@@ -185,6 +215,7 @@ impl IssuerChecks {
                 let pair = refusal.fork.as_ref();
                 let other: Vec<ReceiptRef> = pair.and_then(|pair| stream.held_ref(pair.held_seq)).into_iter().collect();
                 stream.report(&at, &other, &refusal);
+                stream.trace.forks(placed(&at, receipt.issued_at()));
                 if let (Some(pair), Some(held_index)) = (pair, other.first().and_then(|other| other.index))
                     && self.evidence.len() < MAX_EVIDENCE
                     && let Some(held) = read_entry(LeafIndex(held_index))?
@@ -231,10 +262,54 @@ impl IssuerChecks {
         });
     }
 
+    /// Takes note of what an issuer says that it let through without receipts.
+    pub(crate) fn count_dropped(&mut self, at: &ReceiptRef, dropped: &Dropped) {
+        let Some(stream) = at.issuer.as_deref().and_then(|name| self.streams.get_mut(name)) else { return };
+        let time =
+            |time: &Option<Member<Moment>>| time.shown().and_then(instants).map(|[earliest, _]| show_time(earliest));
+        stream.check.not_checked("receipts-dropped", &[at], || {
+            let count = match dropped.count.shown() {
+                Some(count) => amount(*count, "action", "actions"),
+                None => String::from("actions, how many is only committed to,"),
+            };
+            let why = match dropped.why.shown() {
+                Some(DroppedWhy::Full) => ": its outbox was full",
+                Some(DroppedWhy::Disk) => ": its disk refused",
+                None => "",
+            };
+            let when = match (time(&dropped.since), time(&dropped.until)) {
+                (Some(since), Some(until)) => format!(" between {since} and {until}"),
+                _ => String::new(),
+            };
+            [
+                format!("the gate let {count} through without receipts{when}{why}"),
+                String::from("what those actions were, and whether they were allowed by any rule"),
+                String::from(
+                    "look at the records of whatever was acted on in that time; if no action may go without a receipt, have the gate fail closed",
+                ),
+            ]
+        });
+    }
+
     /// Every key that the auditor's issuers have or had: the registered ones, and those that rotations in the log led
     /// on to.
     pub(crate) fn keys(&self) -> Vec<VerifierKey> {
         self.streams.values().flat_map(|stream| stream.state.keys().iter().map(|(_, key)| key.clone())).collect()
+    }
+
+    /// Where in the log the issuer's genuine receipt with this seq is.
+    pub(crate) fn index_of(&self, issuer: &str, seq: SeqNo) -> Option<LeafIndex> {
+        self.streams.get(issuer)?.held.get(seq).map(|(_, index)| LeafIndex(index))
+    }
+
+    /// Whether entries were read, and the log is one of something else than receipts by them.
+    pub(crate) fn are_of_something_else(&self) -> bool {
+        self.no_receipts.is_something_else()
+    }
+
+    /// Whether the log, as far as it was read, holds receipts of issuers that the auditor did not name.
+    pub(crate) fn has_unlisted(&self) -> bool {
+        !self.unknown.is_empty()
     }
 
     /// Earliest and latest `issued_at`.
@@ -242,18 +317,22 @@ impl IssuerChecks {
         self.issued_at_ms
     }
 
-    /// One check an issuer, one for all entries, and the evidence that was made.
+    /// What there is to say, now that the log has been read.
     pub(crate) fn finish(
         mut self,
         end: &LogEnd<'_>,
         bundle: &dyn BundleSource,
         read_entry: ReadEntry<'_>,
-    ) -> Result<(Vec<Check>, Vec<serde_json::Value>), ReadError> {
+    ) -> Result<IssuersJudged, ReadError> {
         for kept in end.kept {
             if let Some(receipt) = kept.read(bundle)? {
-                self.judge_kept(&kept.path, &receipt, end, read_entry)?;
+                self.judge_kept(kept, &receipt, end, read_entry)?;
             }
         }
+        if self.no_receipts.is_something_else() {
+            self.breaches = Breaches::default();
+        }
+        self.no_receipts.finish(&mut self.entries);
         for (name, (at, count)) in &self.unknown {
             self.entries.not_checked("unknown-issuer", &[at], || {
                 [
@@ -275,44 +354,60 @@ impl IssuerChecks {
             amount(self.entry_count, "entry", "entries"),
             amount(known, "genuine receipt", "genuine receipts")
         ))];
+        let issued = self.issued_at_ms.map(|[from_ms, to_ms]| SpanMs { from_ms, to_ms });
+        let mut lanes = Vec::new();
         for name in &self.order {
             if let Some(stream) = self.streams.remove(name) {
-                checks.push(stream.finish(end));
+                let (check, lane) = stream.finish(end, issued);
+                checks.push(check);
+                lanes.push(lane);
             }
         }
-        Ok((checks, self.evidence))
+        Ok(IssuersJudged { checks, lanes, evidence: self.evidence, breaches: self.breaches })
     }
 
     /// A receipt that somebody kept with its proof, against the stream in the log.
     fn judge_kept(
         &mut self,
-        path: &str,
+        kept: &KeptReceipt,
         receipt: &Receipt,
         end: &LogEnd<'_>,
         read_entry: ReadEntry<'_>,
     ) -> Result<(), ReadError> {
         let Some(stream) = self.streams.get_mut(receipt.issuer().as_str()) else { return Ok(()) };
+        let path = kept.path.as_str();
         let at = ReceiptRef {
             index: None,
             issuer: Some(Arc::clone(&stream.name)),
             seq: Some(receipt.seq().0),
             id: receipt.id().0,
         };
-        let checked = check_signature(receipt, &stream.state, &self.tables);
-        let placed =
+        let checked = check_signature(receipt, &stream.state, &Strict);
+        let judged =
             checked.and_then(|checked| place(&stream.state, checked, &|seq| Some(stream.held.get(seq)?.0), None));
-        match placed {
+        let is_signed = !matches!(&judged, Err(refusal) if refusal.code == RefusalCode::BadSignature);
+        if is_signed && (kept.place == Place::Other || kept.place == Place::Beyond && end.complete) {
+            stream.trace.unhonoured(quoted(path));
+        }
+        match judged {
             Err(refusal) if refusal.code == RefusalCode::Duplicate => {}
-            Err(refusal) if refusal.code == RefusalCode::BadSignature => stream.check.not_checked("kept-receipt-unsigned", &[&at], || {
-                [
-                    format!("the entry kept beside {} is not signed by the issuer: {}", quoted(path), plain(&refusal.detail)),
-                    String::from("anything about the issuer's stream"),
-                    String::from("ask whoever kept it where it comes from"),
-                ]
-            }),
+            Err(refusal) if refusal.code == RefusalCode::BadSignature => {
+                stream.check.not_checked("kept-receipt-unsigned", &[&at], || {
+                    [
+                        format!(
+                            "the entry kept beside {} is not signed by the issuer: {}",
+                            quoted(path),
+                            plain(&refusal.detail)
+                        ),
+                        String::from("anything about the issuer's stream"),
+                        String::from("ask whoever kept it where it comes from"),
+                    ]
+                })
+            }
             Err(refusal) if refusal.code == RefusalCode::Fork && stream.held.get(receipt.seq()).is_some() => {
                 let other: Vec<ReceiptRef> = stream.held_ref(receipt.seq()).into_iter().collect();
                 stream.report(&at, &other, &refusal);
+                stream.trace.forks(Placed { index: kept.index.0, ..placed(&at, receipt.issued_at()) });
                 if let (Some(pair), Some(held_index)) = (&refusal.fork, other.first().and_then(|other| other.index))
                     && self.evidence.len() < MAX_EVIDENCE
                     && let Some(held) = read_entry(LeafIndex(held_index))?
@@ -323,13 +418,18 @@ impl IssuerChecks {
             }
             _ if !end.complete => stream.check.not_checked("tail-unread", &[&at], || {
                 [
-                    format!("{} proves a receipt with seq {}, and the entries in the bundle end before it", quoted(path), receipt.seq()),
+                    format!(
+                        "{} proves a receipt with seq {}, and the entries in the bundle end before it",
+                        quoted(path),
+                        receipt.seq()
+                    ),
                     String::from("whether the log holds it"),
                     String::from("fetch the bundle again"),
                 ]
             }),
-            _ => stream.check.fail("tail-short", &[&at], || {
-                [
+            _ => {
+                stream.trace.beyond(receipt.seq().0, quoted(path));
+                stream.check.fail("tail-short", &[&at], || [
                     format!(
                         "{} proves that the log held seq {} of this issuer; in the log presented its stream ends before seq {}",
                         quoted(path),
@@ -338,129 +438,15 @@ impl IssuerChecks {
                     ),
                     String::from("who cut it: the log, or whoever made the bundle"),
                     String::from("fetch the log again from its own address; if the receipt is missing there, publish the proof"),
-                ]
-            }),
+                ]);
+            }
         }
         Ok(())
     }
 }
 
-impl Stream {
-    /// Takes note of a genuine receipt: where it is, when it was issued, how long the issuer had been silent.
-    fn follow(&mut self, at: &ReceiptRef, receipt: &Receipt, issued_at_ms: &mut Option<[u64; 2]>) {
-        let issued_at = receipt.issued_at();
-        self.receipts += 1;
-        self.held.add(receipt.seq(), receipt.id(), LeafIndex(at.index.unwrap_or(0)));
-        let [first, last] = issued_at_ms.unwrap_or([issued_at.0, issued_at.0]);
-        *issued_at_ms = Some([first.min(issued_at.0), last.max(issued_at.0)]);
-        if let (Body::Open(open), SeqNo(0)) = (receipt.body(), receipt.seq()) {
-            self.heartbeat_ms = self.heartbeat_ms.or(open.heartbeat_ms.shown().copied().filter(|millis| *millis > 0));
-        }
-        self.check_validity(at, issued_at);
-        if let (Some((before, since)), Some(heartbeat_ms)) = (&self.last, self.heartbeat_ms) {
-            let silent_ms = issued_at.0.saturating_sub(since.0.max(self.audited.from.map_or(0, |from| from.0)));
-            if silent_ms > heartbeat_ms {
-                self.check.fail("silent", &[before, at], || {
-                    [
-                        format!("the issuer said nothing for {} after {}; it is to say something every {}", show_duration(silent_ms), show_time(*since), show_duration(heartbeat_ms)),
-                        String::from("whether the gate stood still or its receipts were held back; the times are by its own clock"),
-                        String::from("ask the gate's operator what happened in that time"),
-                    ]
-                });
-            }
-        }
-        self.last = Some((at.clone(), issued_at));
-    }
-
-    fn check_validity(&mut self, at: &ReceiptRef, issued_at: UnixMillis) {
-        let early = self.audited.from.is_some_and(|from| issued_at < from);
-        let late = self.audited.until.is_some_and(|until| issued_at >= until);
-        if early || late {
-            self.check.fail("outside-validity", &[at], || {
-                [
-                    format!(
-                        "issued at {}, outside the time that the issuers file gives this issuer",
-                        show_time(issued_at)
-                    ),
-                    String::from("that the receipt is not the issuer's: its signature is good"),
-                    String::from("find out who used the key at that time; the time is by the gate's own clock"),
-                ]
-            });
-        }
-    }
-
-    fn report(&mut self, at: &ReceiptRef, others: &[ReceiptRef], refusal: &Refusal) {
-        let receipts: Vec<&ReceiptRef> = others.iter().chain([at]).collect();
-        self.check.checked();
-        let (not_shown, next) = meaning(refusal.code);
-        self.check.fail(refusal.code.as_str(), &receipts, || {
-            [plain(&refusal.detail), String::from(not_shown), String::from(next)]
-        });
-    }
-
-    fn finish(mut self, end: &LogEnd<'_>) -> Check {
-        if self.receipts == 0 && self.check.count("bad-signature") == 0 {
-            self.check.not_checked("issuer-absent", &[], || {
-                [
-                    String::from("the issuers file lists this issuer, and the log holds no receipt of it"),
-                    String::from("that it decided nothing: it may write to another log, or to none"),
-                    String::from("ask the gate's operator where its receipts go"),
-                ]
-            });
-        }
-        self.check_silence_at_the_end(end);
-        let covers = match &self.last {
-            None => String::from("no receipt"),
-            Some((last, issued_at)) => format!(
-                "{}, the last one seq {} at index {}, issued at {}",
-                amount(self.receipts, "genuine receipt", "genuine receipts"),
-                last.seq.unwrap_or(0),
-                last.index.unwrap_or(0),
-                show_time(*issued_at)
-            ),
-        };
-        self.check.finish(covers)
-    }
-
-    fn check_silence_at_the_end(&mut self, end: &LogEnd<'_>) {
-        let (Some((last, since)), Some(heartbeat_ms)) = (self.last.clone(), self.heartbeat_ms) else { return };
-        if self.state.is_closed() {
-            return;
-        }
-        let Some((as_of, who)) = end.as_of else {
-            self.check.notice("silence-not-judged", &[&last], || {
-                [
-                    String::from(
-                        "no time is known at which the log looked like this, so a silence at its end cannot be told",
-                    ),
-                    String::from("whether the issuer is silent now"),
-                    String::from("give the time of the audit with --at"),
-                ]
-            });
-            return;
-        };
-        let until = self.audited.until.map_or(as_of, |until| until.min(as_of));
-        let silent_ms = until.0.saturating_sub(since.0);
-        if silent_ms > heartbeat_ms {
-            self.check.fail("silent", &[&last], || {
-                [
-                    format!(
-                        "the last receipt was issued at {}, {} before {} ({who}); the issuer is to say something every {}",
-                        show_time(since),
-                        show_duration(silent_ms),
-                        show_time(until),
-                        show_duration(heartbeat_ms)
-                    ),
-                    String::from("whether the gate stands still, or its newest receipts are held back"),
-                    String::from("ask the gate's operator for its latest receipt and look for it in the log"),
-                ]
-            });
-        }
-    }
-}
-
 /// What a broken rule of admission leaves open, and what to do about it.
-fn meaning(code: RefusalCode) -> (&'static str, &'static str) {
+pub(crate) fn meaning(code: RefusalCode) -> (&'static str, &'static str) {
     match code {
         RefusalCode::BadSignature => (
             "who made this entry, or what it said before it was changed",

@@ -16,15 +16,17 @@
 use crate::time::{parse_duration, parse_time};
 use note::{KeyKind, VerifierKey};
 use receipt::UnixMillis;
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// Most issuers in one file. Each gets a check of its own in the verdict.
 pub const MAX_ISSUERS: usize = 100_000;
 
 /// An issuer that the auditor cares about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditedIssuer {
     /// The key it was registered with; `rotate` receipts lead on from it.
+    #[serde(with = "vkey_form")]
     pub vkey: VerifierKey,
     /// The longest silence the auditor accepts, in milliseconds.
     pub heartbeat_ms: Option<u64>,
@@ -32,6 +34,20 @@ pub struct AuditedIssuer {
     pub from: Option<UnixMillis>,
     /// Receipts issued at or after this are none of its.
     pub until: Option<UnixMillis>,
+}
+
+/// A key as its vkey.
+mod vkey_form {
+    use super::VerifierKey;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(vkey: &VerifierKey, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(vkey)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<VerifierKey, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
 }
 
 /// A line that cannot be used. The auditor is to blame.
@@ -48,7 +64,7 @@ pub struct IssuersError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IssuersErrorKind {
     /// The first word is no vkey.
-    #[error("not a vkey ({0}); copy the line that keygen printed")]
+    #[error("{0}")]
     Key(String),
     /// A vkey of another type.
     #[error("the key is not of type 0x01; use the issuer's vkey, not a witness's")]

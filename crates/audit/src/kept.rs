@@ -4,17 +4,22 @@
 //! shows nothing against anybody.
 
 use crate::bundle::{BundleSource, MAX_ENTRY_BYTES, ReadError, read_part};
-use crate::heads::{Heads, KnownHead};
+use crate::head::HeadFacts;
+use crate::heads::{Heads, KnownHead, Source};
+use crate::issuer::ReadEntry;
 use crate::quote::{plain, quoted};
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
 use crate::witnesses::Cosignatures;
-use merkle::{Hash, LeafIndex};
+use merkle::{Hash, HashSource, LeafIndex, RootHash};
 use note::{MAX_PROOF_LEN, Policy, TlogProof, VerifierKey};
-use receipt::Receipt;
+use receipt::{OmittedReceipt, Receipt};
 use std::collections::BTreeMap;
 
 /// Most kept proofs that are looked at: each takes memory until the log has been read.
 const MAX_KEPT: usize = 100_000;
+
+/// Most documents about omitted receipts. One that convicts says all; each may be a few times an entry in length.
+const MAX_EVIDENCE: usize = 10;
 
 const PROOF_ENDING: &str = ".tlog-proof";
 const ENTRY_ENDING: &str = ".entry";
@@ -25,12 +30,71 @@ const ENTRY_ENDING: &str = ".entry";
 pub(crate) struct KeptReceipt {
     /// Where the proof is.
     pub(crate) path: String,
+    /// Where in the log it proves the entry to be.
+    pub(crate) index: LeafIndex,
+    /// What the log presented holds there.
+    pub(crate) place: Place,
     leaf: Hash,
+    /// Size and root of the head that it is proven under.
+    head: (u64, RootHash),
 }
 
-/// Whether a file is a kept proof or a kept entry.
-pub(crate) fn is_kept(path: &str) -> bool {
-    path.starts_with("proofs/") && (path.ends_with(PROOF_ENDING) || path.ends_with(ENTRY_ENDING))
+/// What stands in the log presented where a kept proof proves an entry to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The entry.
+    Same,
+    /// Another one.
+    Other,
+    /// Nothing: the entries end before it.
+    Beyond,
+}
+
+/// Documents about entries that were proven and that the log presented does not hold there (`omitted-receipt`). One with
+/// another entry in its place, under a head that vouches for it, convicts the log. `complete`: all entries under the
+/// newest head presented were there to read; where they were not, that one is not there says nothing.
+pub(crate) fn documents(
+    facts: &HeadFacts<'_>,
+    authenticated: u64,
+    kept: &[KeptReceipt],
+    complete: bool,
+) -> Result<Vec<serde_json::Value>, ReadError> {
+    let mut made = Vec::new();
+    let is_omitted = |kept: &&KeptReceipt| match kept.place {
+        Place::Same => false,
+        Place::Other => true,
+        Place::Beyond => complete,
+    };
+    for kept in kept.iter().filter(is_omitted).take(MAX_EVIDENCE) {
+        let bytes = read_part(facts.bundle, &kept.path, MAX_PROOF_LEN as u64)?.unwrap_or_default();
+        let entry = read_part(facts.bundle, &entry_path(&kept.path), MAX_ENTRY_BYTES)?.unwrap_or_default();
+        let Ok(proof) = TlogProof::parse(&bytes) else { continue };
+        let head = match kept.index.0 < authenticated {
+            true => facts.anchor(authenticated, authenticated)?,
+            false => None,
+        };
+        let presented = match &head {
+            Some(head) => Some(facts.inclusion_tiles([kept.index].into_iter(), head.checkpoint().size)?),
+            None => None,
+        };
+        let presented = head.as_ref().zip(presented.as_ref()).map(|(head, tiles)| (head, tiles as &dyn HashSource));
+        // Where the tiles do not show the other entry, the kept proof still says what must be there.
+        let document = OmittedReceipt::make(facts.log, &proof, &entry, presented)
+            .or_else(|_| OmittedReceipt::make(facts.log, &proof, &entry, None));
+        made.extend(document.ok().and_then(|document| serde_json::to_value(document).ok()));
+    }
+    Ok(made)
+}
+
+/// Whether a file is a kept proof.
+pub(crate) fn is_proof(path: &str) -> bool {
+    path.starts_with("proofs/") && path.ends_with(PROOF_ENDING)
+}
+
+/// The proof that a file under `proofs/` is the entry of, if by its name it is one.
+pub(crate) fn proof_of_entry(path: &str) -> Option<String> {
+    let start = path.strip_suffix(ENTRY_ENDING).filter(|start| start.starts_with("proofs/"))?;
+    Some(format!("{start}{PROOF_ENDING}"))
 }
 
 impl KeptReceipt {
@@ -49,8 +113,8 @@ fn entry_path(proof_path: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct KeptProofs {
     check: CheckBuilder,
-    /// Proven entries by index in the log: where the proof is, and what the entry's hash must be.
-    proven: BTreeMap<u64, Vec<(String, Hash)>>,
+    /// Which of `receipts` are proven to be at an index that has not been compared yet.
+    proven: BTreeMap<u64, Vec<usize>>,
     receipts: Vec<KeptReceipt>,
     files: usize,
     verified: usize,
@@ -74,8 +138,7 @@ impl KeptProofs {
             files: 0,
             verified: 0,
         };
-        let is_proof = |path: &&String| path.starts_with("proofs/") && path.ends_with(PROOF_ENDING);
-        for path in paths.iter().filter(is_proof) {
+        for path in paths.iter().filter(|path| is_proof(path)) {
             kept.files += 1;
             if kept.files > MAX_KEPT {
                 kept.check.not_checked("proofs-too-many", &[], || {
@@ -133,36 +196,69 @@ impl KeptProofs {
         self.check.checked();
         let found_in = format!("the kept proof {}", quoted(path));
         cosignatures.read(policy, log, &verified.checkpoint, &found_in, lines);
-        heads.learn(KnownHead { checkpoint: verified.checkpoint, found_in });
-        self.proven.entry(proof.index.0).or_default().push((path.to_owned(), leaf));
-        self.receipts.push(KeptReceipt { path: path.to_owned(), leaf });
+        let head = (verified.checkpoint.checkpoint().size.0, verified.checkpoint.checkpoint().root);
+        heads.learn(KnownHead::new(verified.checkpoint, found_in, Source::Kept));
+        self.proven.entry(proof.index.0).or_default().push(self.receipts.len());
+        self.receipts.push(KeptReceipt { path: path.to_owned(), index: proof.index, place: Place::Beyond, leaf, head });
         Ok(Ok(()))
     }
 
     /// Compares an entry of the log with what was proven to be at its index.
     pub(crate) fn compare(&mut self, index: LeafIndex, leaf: &Hash) {
-        for (path, proven) in self.proven.remove(&index.0).unwrap_or_default() {
-            if proven != *leaf {
+        for kept in self.proven.remove(&index.0).unwrap_or_default() {
+            let kept = &mut self.receipts[kept];
+            kept.place = if kept.leaf == *leaf { Place::Same } else { Place::Other };
+            if kept.place == Place::Other {
                 let at = ReceiptRef::entry(index, *leaf);
                 self.check.fail("omitted-receipt", &[&at], || {
                     [
-                        format!("{} proves another entry at this index than the log presented holds", quoted(&path)),
+                        format!(
+                            "{} proves another entry at this index than the log presented holds",
+                            quoted(&kept.path)
+                        ),
                         String::from("who changed it: the log, or whoever made the bundle"),
-                        String::from("fetch the log again from its own address; if it differs there too, the log signed two histories"),
+                        String::from("publish the evidence document, if this report holds one; else fetch the log again from its own address"),
                     ]
                 });
             }
         }
     }
 
+    /// The same for entries before `size`, which an earlier audit read: a proof under a head of the same tree proves its
+    /// entry to be there still; for the others it is looked up.
+    pub(crate) fn compare_before(
+        &mut self,
+        size: u64,
+        roots: &BTreeMap<u64, RootHash>,
+        read_entry: ReadEntry<'_>,
+    ) -> Result<(), ReadError> {
+        let before: Vec<u64> = self.proven.range(..size).map(|(index, _)| *index).collect();
+        for index in before {
+            let of_index = self.proven.get(&index).map(Vec::as_slice).unwrap_or_default();
+            let leaf = of_index.iter().map(|kept| &self.receipts[*kept]).find_map(|kept| {
+                let (size, root) = kept.head;
+                (roots.get(&size) == Some(&root)).then_some(kept.leaf)
+            });
+            let leaf = match leaf {
+                Some(leaf) => Some(leaf),
+                None => read_entry(LeafIndex(index))?.map(|entry| merkle::leaf_hash(&entry)),
+            };
+            if let Some(leaf) = leaf {
+                self.compare(LeafIndex(index), &leaf);
+            }
+        }
+        Ok(())
+    }
+
     /// The check, once the log was read up to `entries`; and the receipts that were proven.
     pub(crate) fn finish(mut self, entries: u64) -> (Check, Vec<KeptReceipt>) {
-        for (path, _) in std::mem::take(&mut self.proven).into_values().flatten() {
+        for kept in std::mem::take(&mut self.proven).into_values().flatten() {
+            let path = &self.receipts[kept].path;
             self.check.not_checked("proof-beyond", &[], || {
                 [
                     format!(
                         "{} proves an entry at an index beyond the {entries} entries that the bundle holds",
-                        quoted(&path)
+                        quoted(path)
                     ),
                     String::from("whether the log still holds it"),
                     String::from("fetch the bundle again"),

@@ -8,57 +8,102 @@
 //!   resource, over sessions), the list may go on.
 //! * A native decision with `prior_heads` names subjects and how far it had read. One without does not say what its
 //!   gate keeps its list by, so the list must be that of its session, its resource or its subjects.
-//! * "What the log shows" is what this issuer logged, or what all did: a gate may judge by either.
+//! * "What the log shows" is what this issuer logged, or what all did: a gate may judge by either. One that says how much
+//!   of the log it had read (`history`) may judge by what all had logged by then, and by what it logged itself since.
+//!
+//! A head that the log does not hold yet may come later: another gate's receipt that was slower to reach it. Such a claim
+//! is set aside until the log has been read, together with the classes claimed beside it.
 //!
 //! Only allowed actions with a class enter a history; denials advance its head. A wrong claim of an allowed call is
 //! a fault of the gate; of a denied one it is worth knowing.
 
 use crate::action::{Action, ChainedHistory, History, KeptBy, Prior};
+use crate::histories::{Counted, Head, Histories, UpTo};
 use crate::key::Key;
 use crate::quote::quoted;
 use crate::sequence::MAX_SUBJECTS;
-use crate::verdict::{Check, CheckBuilder, Family, Severity};
+use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef, Severity};
 use receipt::ReceiptId;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// Most subjects of one decision whose histories are merged to judge its claim.
 const MAX_MERGED: usize = MAX_SUBJECTS;
 
-/// Most histories, and most pairs of subject and receipt, that are remembered: some two hundred bytes and forty.
-const MAX_HISTORIES: usize = 4_000_000;
-const MAX_TOUCHED: usize = 16_000_000;
+/// No issuer's number.
+const NOBODY: u32 = u32::MAX;
+
+/// Most bytes of claims that name heads which the log does not hold, and wait for these: some hundred thousand claims of
+/// one head, or five hundred receipts' worth of names at 64 KiB each.
+const MAX_WAITING_BYTES: usize = 32 << 20;
+
+/// About what a claim takes besides its names: the reference to its receipt, and the tables' slots.
+const WAITING_BYTES: usize = 256;
+
+/// Whose claim it is, and whether something was let through by it.
+type Who<'claim> = (&'claim ReceiptRef, bool);
+
+/// A claim that names heads which the log does not hold so far.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Waiting {
+    at: ReceiptRef,
+    allowed: bool,
+    /// Subject and head.
+    absent: Vec<(String, ReceiptId)>,
+    /// The classes claimed beside them, if the log so far shows others, and for what.
+    classes: Option<(Vec<String>, String)>,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        let heads: usize = self.absent.iter().map(|(subject, _)| subject.len() + WAITING_BYTES).sum();
+        let classes = self.classes.iter().flat_map(|(classes, _)| classes);
+        // A name takes 24 bytes besides its own.
+        classes.map(|class| class.len() + 24).sum::<usize>() + heads + WAITING_BYTES
+    }
+}
+
+/// A head of a subject's history.
+fn awaited((subject, head): &(String, ReceiptId)) -> (Key, Key) {
+    (native_key("subject", subject), Key::of_digest(&head.0.0))
+}
 
 /// The checks of claimed histories over one log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PriorChecks {
     classes: CheckBuilder,
     heads: CheckBuilder,
-    /// Numbers for class names and issuers, so that histories hold four bytes each.
+    /// Numbers for class names, so that histories hold four bytes each.
     names: HashMap<Key, u32>,
+    /// Numbers for issuers: as many as the auditor's file names.
+    issuers: HashMap<String, u32>,
     chained: HashMap<Key, Vec<u32>>,
     chains: HashSet<Key>,
-    native: HashMap<Key, NativeHistory>,
-    /// Index in the log of the latest decision by subject and issuer.
-    latest: HashMap<(Key, u32), u64>,
-    /// Index in the log of every decision by subject and receipt id.
-    touched: HashMap<Key, u64>,
+    native: Histories,
     /// Issuers that only committed to a class, a ruling or a scope: their histories are not all in the clear.
     hiding: HashSet<u32>,
     /// Decisions whose subjects are not in the clear: each may be any subject's head.
-    hidden: HashSet<ReceiptId>,
-    /// More was logged than is remembered: nothing is held against anybody from there on.
-    full: bool,
+    hidden: HashSet<Key>,
+    /// Issuers that the auditor did not name have receipts in the log: a gate that judges by all may have judged by these.
+    others: bool,
+    waiting: Vec<Waiting>,
+    waiting_bytes: usize,
+    /// The heads that they wait for, and those of them that came.
+    awaited: HashSet<(Key, Key)>,
+    came: HashSet<(Key, Key)>,
     claims: u64,
     head_claims: u64,
     allowed_claims: u64,
     allowed_head_claims: u64,
 }
 
-/// Allowed classes of one session, resource or subject, with their indices in the log, by everybody and by issuer.
-struct NativeHistory {
-    by_all: Vec<(u64, u32)>,
-    first_issuer: u32,
-    /// `None` while `first_issuer` is the only one: then its history is `by_all`.
-    by_issuer: Option<HashMap<u32, Vec<(u64, u32)>>>,
+/// How the classes that a native decision claims stand to the log so far.
+enum Native {
+    Is(KeptBy),
+    /// The log shows others, for what.
+    Differs(&'static str),
+    /// Reported.
+    Unjudged,
 }
 
 impl PriorChecks {
@@ -67,14 +112,17 @@ impl PriorChecks {
             classes: CheckBuilder::new(Family::Sequence, "prior-action-classes"),
             heads: CheckBuilder::new(Family::Sequence, "prior-heads"),
             names: HashMap::new(),
+            issuers: HashMap::new(),
             chained: HashMap::new(),
             chains: HashSet::new(),
-            native: HashMap::new(),
-            latest: HashMap::new(),
-            touched: HashMap::new(),
+            native: Histories::default(),
             hiding: HashSet::new(),
             hidden: HashSet::new(),
-            full: false,
+            others: false,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            awaited: HashSet::new(),
+            came: HashSet::new(),
             claims: 0,
             head_claims: 0,
             allowed_claims: 0,
@@ -82,30 +130,62 @@ impl PriorChecks {
         }
     }
 
-    /// Judges what the next action of the log claims, then adds it to the histories it belongs to.
-    pub(crate) fn add(&mut self, action: &Action) {
-        let issuer = self.number(&["issuer", action.at.issuer.as_deref().unwrap_or_default()]);
-        let class = action.action_class.as_deref().map(|class| self.number(&["class", class]));
-        match &action.prior {
+    /// See [`crate::sequence::SequenceChecks::others_before`].
+    pub(crate) fn others_before(&mut self) {
+        self.others = true;
+    }
+
+    /// A gate says that no quorum vouched for the head that it read its history under.
+    pub(crate) fn unwitnessed(&mut self, at: &ReceiptRef) {
+        self.classes.notice("history-unwitnessed", &[at], || {
+            [
+                String::from("the gate judged by a head of the log that, by its own word, no quorum of witnesses had vouched for lately"),
+                String::from("that the log showed the gate the history that it shows everybody; this copy is judged by itself"),
+                String::from("find out why the gate could get no fresh witnessed head; have it fail closed if none may be judged without"),
+            ]
+        });
+    }
+
+    /// Judges what the next action of the log claims, then adds it to the histories it belongs to. Answers what the gate
+    /// keeps its history by, where that can be told.
+    pub(crate) fn add(&mut self, action: &Action<'_>) -> Option<KeptBy> {
+        let issuer = self.issuer(action.at.issuer.as_deref().unwrap_or_default());
+        let class = action.action_class.as_deref().map(|class| self.number(class));
+        let kept_by = match &action.prior {
             Some(Prior { classes, history: History::Chained(history) }) => {
                 self.judge_chained(action, classes.as_deref().unwrap_or_default(), history, class);
+                Some(history.kept_by)
             }
-            Some(Prior { classes, history: History::Native { heads } }) => {
-                if let Some(claimed) = classes {
-                    self.judge_native(action, claimed, heads, issuer);
+            Some(Prior { classes, history: History::Native { heads, read } }) => {
+                // Everybody's, or the gate's own; or everybody's as far as it read the log, and its own behind that.
+                let of = [Some(Counted::All), Some(Counted::Own(issuer)), read.map(|size| Counted::Read(size, issuer))];
+                let judged = classes.as_ref().map(|claimed| (claimed, self.judge_native(action, claimed, heads, &of)));
+                let differs = match &judged {
+                    Some((claimed, Native::Differs(what))) => Some((&claimed[..], *what)),
+                    _ => None,
+                };
+                self.judge_heads(action, heads, issuer, differs);
+                match judged {
+                    Some((_, Native::Is(kept_by))) => Some(kept_by),
+                    _ => None,
                 }
-                self.judge_heads(action, heads, issuer);
             }
             Some(Prior { classes: Some(claimed), history: History::Unnamed }) => {
                 self.count_claim(action);
-                self.report_unjudged(action, claimed, "the record does not name the history it continues");
+                self.report_unjudged(
+                    (&action.at, action.allowed),
+                    claimed,
+                    "the record does not name the history it continues",
+                );
+                None
             }
-            Some(Prior { classes: None, history: History::Unnamed }) | None => {}
-        }
+            Some(Prior { classes: None, history: History::Unnamed }) | None => None,
+        };
         self.record(action, issuer, class);
+        kept_by
     }
 
-    fn judge_chained(&mut self, action: &Action, claimed: &[String], history: &ChainedHistory, class: Option<u32>) {
+    fn judge_chained(&mut self, action: &Action<'_>, claimed: &[String], history: &ChainedHistory, class: Option<u32>) {
         self.count_claim(action);
         self.classes.checked();
         let (issuer, gate) =
@@ -119,11 +199,10 @@ impl PriorChecks {
             KeptBy::Customer => "customer",
         };
         let key = Key::new(&[issuer, gate, kept_by, &history.of]);
-        let claimed_numbers: Vec<u32> = claimed.iter().map(|class| self.number(&["class", class])).collect();
+        let claimed_numbers: Vec<u32> = claimed.iter().map(|class| self.number(class)).collect();
         let logged = self.chained.entry(key).or_default();
         let goes_on = *logged == claimed_numbers;
         let begins_anew = restarted && claimed_numbers.is_empty();
-        let logged_length = logged.len();
         if restarted && !goes_on {
             logged.clear();
         }
@@ -146,144 +225,253 @@ impl PriorChecks {
         }
         if !goes_on && !begins_anew {
             self.report_differs(
-                action,
+                (&action.at, action.allowed),
                 claimed,
-                logged_length,
                 &format!("the history of {kept_by} {}", quoted(&history.of)),
             );
         }
     }
 
-    fn judge_native(&mut self, action: &Action, claimed: &[String], heads: &[(String, ReceiptId)], issuer: u32) {
+    fn judge_native(
+        &mut self,
+        action: &Action<'_>,
+        claimed: &[String],
+        heads: &[(&str, ReceiptId)],
+        of: &[Option<Counted>],
+    ) -> Native {
+        let issuer = self.issuer(action.at.issuer.as_deref().unwrap_or_default());
         self.count_claim(action);
         if action.subjects.len().max(heads.len()) > MAX_MERGED {
-            self.report_unjudged(action, claimed, "it touches more subjects than are judged together");
-            return;
+            self.report_unjudged(
+                (&action.at, action.allowed),
+                claimed,
+                "it touches more subjects than are judged together",
+            );
+            return Native::Unjudged;
         }
-        let claimed_numbers: Vec<u32> = claimed.iter().map(|class| self.number(&["class", class])).collect();
-        // Each candidate: the histories to merge, and up to which index of the log they were read.
-        let mut candidates: Vec<Vec<(Key, u64)>> = Vec::new();
+        let claimed_numbers: Vec<u32> = claimed.iter().map(|class| self.number(class)).collect();
+        // Each candidate: the histories to merge, and up to which index of the log they were read. The widest first.
+        let mut candidates: Vec<(KeptBy, Vec<UpTo>)> = Vec::new();
+        let whole = |scope, value: &str| UpTo { history: native_key(scope, value), index: u64::MAX };
         let what = if heads.is_empty() {
-            candidates.extend(action.session.iter().map(|session| vec![(native_key("session", session), u64::MAX)]));
-            candidates
-                .extend(action.resource.iter().map(|resource| vec![(native_key("resource", resource), u64::MAX)]));
             if !action.subjects.is_empty() {
-                candidates
-                    .push(action.subjects.iter().map(|subject| (native_key("subject", subject), u64::MAX)).collect());
+                let subjects = action.subjects.iter().map(|subject| whole("subject", subject));
+                candidates.push((KeptBy::Customer, subjects.collect()));
             }
+            let resource = action.resource.iter().map(|resource| vec![whole("resource", resource)]);
+            candidates.extend(resource.map(|history| (KeptBy::Resource, history)));
+            let session = action.session.iter().map(|session| vec![whole("session", session)]);
+            candidates.extend(session.map(|history| (KeptBy::Session, history)));
             "its session, its resource and its subjects"
         } else {
-            // A head that the log does not hold is reported by itself; here it limits nothing.
-            let upto = |(subject, head): &(String, ReceiptId)| {
-                (
-                    native_key("subject", subject),
-                    self.touched.get(&touched_key(subject, head)).copied().unwrap_or(u64::MAX),
-                )
+            // A head that the log does not hold is reported by itself; here it limits nothing. An outdated one does,
+            // and is found anew as anybody's.
+            let mut upto = |(subject, head): &(&str, ReceiptId)| {
+                let history = native_key("subject", subject);
+                let index = match self.native.head(history, head, NOBODY) {
+                    Head::Latest(index) => index,
+                    _ => u64::MAX,
+                };
+                UpTo { history, index }
             };
-            candidates.push(heads.iter().map(upto).collect());
+            candidates.push((KeptBy::Customer, heads.iter().map(&mut upto).collect()));
             "the subjects whose heads it names"
         };
         if candidates.is_empty() {
-            self.report_unjudged(action, claimed, "the decision names neither session nor resource nor subjects");
-            return;
+            self.report_unjudged(
+                (&action.at, action.allowed),
+                claimed,
+                "the decision names neither session nor resource nor subjects",
+            );
+            return Native::Unjudged;
         }
         self.classes.checked();
-        let matches = candidates.iter().any(|candidate| {
-            let by_all: Vec<&[(u64, u32)]> = candidate
-                .iter()
-                .map(|(key, upto)| up_to(self.native.get(key).map_or(&[][..], |history| &history.by_all), *upto))
-                .collect();
-            let by_issuer: Vec<&[(u64, u32)]> = candidate
-                .iter()
-                .map(|(key, upto)| up_to(self.native.get(key).map_or(&[][..], |history| history.of(issuer)), *upto))
-                .collect();
-            is_merged(&by_all, &claimed_numbers) || is_merged(&by_issuer, &claimed_numbers)
-        });
-        if matches {
-            return;
+        let mut is_history = |candidate: &[UpTo]| {
+            of.iter().flatten().any(|of| self.native.are(candidate, *of, &claimed_numbers) == Some(true))
+        };
+        if let Some((kept_by, _)) = candidates.iter().find(|(_, candidate)| is_history(candidate)) {
+            return Native::Is(*kept_by);
         }
-        if self.full {
-            self.report_unjudged(action, claimed, "the log has more histories than are remembered");
-            return;
+        if self.native.full {
+            self.report_unjudged(
+                (&action.at, action.allowed),
+                claimed,
+                "the log has more histories than are remembered or read back",
+            );
+            return Native::Unjudged;
         }
         if self.hiding.contains(&issuer) || !action.committed.is_empty() {
-            self.report_unjudged(action, claimed, "the issuer only commits to members that tell its histories apart");
-            return;
+            self.report_unjudged(
+                (&action.at, action.allowed),
+                claimed,
+                "the issuer only commits to members that tell its histories apart",
+            );
+            return Native::Unjudged;
         }
-        let longest = candidates.iter().flatten().filter_map(|(key, _)| Some(self.native.get(key)?.by_all.len())).max();
-        self.report_differs(action, claimed, longest.unwrap_or(0), what);
+        if self.others {
+            self.report_unjudged(
+                (&action.at, action.allowed),
+                claimed,
+                "the log holds receipts of issuers that the issuers file does not list",
+            );
+            return Native::Unjudged;
+        }
+        Native::Differs(what)
     }
 
-    fn judge_heads(&mut self, action: &Action, heads: &[(String, ReceiptId)], issuer: u32) {
+    fn judge_heads(
+        &mut self,
+        action: &Action<'_>,
+        heads: &[(&str, ReceiptId)],
+        issuer: u32,
+        classes: Option<(&[String], &'static str)>,
+    ) {
+        let mut absent = Vec::new();
         for (subject, head) in heads {
             self.head_claims += 1;
             self.allowed_head_claims += u64::from(action.allowed);
             self.heads.checked();
-            let latest = self.latest.get(&(native_key("subject", subject), issuer)).copied();
-            let found = self.touched.get(&touched_key(subject, head)).copied();
-            if found.is_none() && (self.full || self.hidden.contains(head)) {
-                self.report_head_unjudged(action, subject, head);
-                continue;
+            match self.native.head(native_key("subject", subject), head, issuer) {
+                Head::Latest(_) => {}
+                Head::Outdated => self.report_head_differs(
+                    (&action.at, action.allowed),
+                    (subject, head),
+                    "is older than the latest one this gate had itself logged",
+                ),
+                Head::Absent => absent.push((String::from(*subject), *head)),
+                Head::Unknown => self.report_head_unjudged((&action.at, action.allowed), subject, head),
             }
-            let fault = match (found, latest) {
-                (None, _) => "is no earlier decision on that subject in this log",
-                (Some(found), Some(latest)) if found < latest => {
-                    "is older than the latest one this gate had itself logged"
-                }
-                (Some(_), _) => continue,
-            };
-            self.heads.find("prior-heads-differ", severity(action), &[&action.at], || {
-                [
-                    format!(
-                        "the gate says it judged {} by the history up to receipt {}, which {fault}",
-                        quoted(subject),
-                        head.0.to_hex()
-                    ),
-                    String::from("why: the gate may have lost its state, or shown itself another history"),
-                    String::from("compare the gate's own store with the log; look at what it allowed since"),
-                ]
-            });
+        }
+        match classes {
+            Some((claimed, what)) if absent.is_empty() => {
+                self.report_differs((&action.at, action.allowed), claimed, what);
+            }
+            _ if absent.is_empty() => {}
+            classes => {
+                let classes = classes.map(|(claimed, what)| (claimed.to_vec(), String::from(what)));
+                self.wait(Waiting { at: action.at.clone(), allowed: action.allowed, absent, classes });
+            }
         }
     }
 
-    fn record(&mut self, action: &Action, issuer: u32, class: Option<u32>) {
+    /// Sets a claim aside until the log has been read; beyond what is remembered it is not judged.
+    fn wait(&mut self, claim: Waiting) {
+        let bytes = self.waiting_bytes.saturating_add(claim.bytes());
+        if bytes > MAX_WAITING_BYTES {
+            return self.report_unawaited(&claim);
+        }
+        self.waiting_bytes = bytes;
+        self.awaited.extend(claim.absent.iter().map(awaited));
+        self.waiting.push(claim);
+    }
+
+    fn report_unawaited(&mut self, claim: &Waiting) {
+        let who = (&claim.at, claim.allowed);
+        for (subject, head) in &claim.absent {
+            self.report_head_unjudged(who, subject, head);
+        }
+        if let Some((claimed, _)) = &claim.classes {
+            self.report_unjudged(who, claimed, "more claims name heads that are not in the log than are remembered");
+        }
+    }
+
+    /// What was set aside, now that all of the log is known.
+    fn judge_waiting(&mut self) {
+        for claim in std::mem::take(&mut self.waiting) {
+            let who = (&claim.at, claim.allowed);
+            let mut all_came = true;
+            for absent in &claim.absent {
+                let (subject, head) = absent;
+                if self.came.contains(&awaited(absent)) {
+                    self.report_head_late(&claim.at, subject, head);
+                    continue;
+                }
+                all_came = false;
+                if self.native.full || self.others || self.hidden.contains(&Key::of_digest(&head.0.0)) {
+                    self.report_head_unjudged(who, subject, head);
+                } else {
+                    self.report_head_differs(who, (subject, head), "is no other decision on that subject in this log");
+                }
+            }
+            match &claim.classes {
+                Some((claimed, _)) if all_came => {
+                    self.report_unjudged(who, claimed, "that history holds receipts that came into the log only later");
+                }
+                Some((claimed, what)) => self.report_differs(who, claimed, what),
+                None => {}
+            }
+        }
+    }
+
+    fn report_head_differs(&mut self, who: Who<'_>, (subject, head): (&str, &ReceiptId), fault: &str) {
+        self.heads.find("prior-heads-differ", severity(who.1), &[who.0], || {
+            [
+                format!(
+                    "the gate says it judged {} by the history up to receipt {}, which {fault}",
+                    quoted(subject),
+                    head.0.to_hex()
+                ),
+                String::from("why: the gate may have lost its state, or shown itself another history"),
+                String::from("compare the gate's own store with the log; look at what it allowed since"),
+            ]
+        });
+    }
+
+    /// Another gate's receipt may have been on its way to the log for longer than the one that was judged by it.
+    fn report_head_late(&mut self, at: &ReceiptRef, subject: &str, head: &ReceiptId) {
+        self.heads.notice("prior-heads-unjudged", &[at], || {
+            [
+                format!(
+                    "the gate says it judged {} by the history up to receipt {}, which came into the log only later",
+                    quoted(subject),
+                    head.0.to_hex()
+                ),
+                String::from(
+                    "that anything is wrong: the gate knew a receipt before its issuer had handed it to the log",
+                ),
+                String::from("if it happens often, find out why that issuer's receipts are slow to reach the log"),
+            ]
+        });
+    }
+
+    fn record(&mut self, action: &Action<'_>, issuer: u32, class: Option<u32>) {
         let index = action.at.index.unwrap_or(u64::MAX);
         if !action.committed.is_empty() {
             self.hiding.insert(issuer);
         }
         if action.committed.contains(&"subjects") {
-            self.hidden.insert(ReceiptId(action.at.id));
+            self.hidden.insert(Key::of_digest(&action.at.id.0));
         }
-        if self.native.len() >= MAX_HISTORIES || self.touched.len() >= MAX_TOUCHED {
-            self.full = true;
-            return;
+        let class = class.filter(|_| action.allowed);
+        let mut histories = Vec::with_capacity(2 + action.subjects.len());
+        if class.is_some() {
+            histories.extend(action.session.iter().map(|session| native_key("session", session)));
+            histories.extend(action.resource.iter().map(|resource| native_key("resource", resource)));
         }
-        if let Some(class) = class.filter(|_| action.allowed) {
-            let session = action.session.iter().map(|session| native_key("session", session));
-            let resource = action.resource.iter().map(|resource| native_key("resource", resource));
-            let subjects = action.subjects.iter().map(|subject| native_key("subject", subject));
-            let keys: HashSet<Key> = session.chain(resource).chain(subjects).collect();
-            for key in keys {
-                let history = self.native.entry(key).or_insert_with(|| NativeHistory {
-                    by_all: Vec::new(),
-                    first_issuer: issuer,
-                    by_issuer: None,
-                });
-                history.push(issuer, index, class);
+        // Subjects have heads, which denials and actions of no class advance too.
+        for subject in &action.subjects {
+            let key = native_key("subject", subject);
+            if !self.awaited.is_empty() {
+                let head = (key, Key::of_digest(&action.at.id.0));
+                if self.awaited.remove(&head) {
+                    self.came.insert(head);
+                }
+            }
+            if !histories.contains(&key) {
+                histories.push(key);
             }
         }
-        for subject in &action.subjects {
-            self.latest.insert((native_key("subject", subject), issuer), index);
-            self.touched.insert(touched_key(subject, &ReceiptId(action.at.id)), index);
+        if !histories.is_empty() {
+            self.native.add((index, ReceiptId(action.at.id)), issuer, class, &histories);
         }
     }
 
-    fn report_head_unjudged(&mut self, action: &Action, subject: &str, head: &ReceiptId) {
-        let severity = if action.allowed { Severity::NotChecked } else { Severity::Notice };
-        self.heads.find("prior-heads-unjudged", severity, &[&action.at], || {
+    fn report_head_unjudged(&mut self, (at, allowed): Who<'_>, subject: &str, head: &ReceiptId) {
+        let severity = if allowed { Severity::NotChecked } else { Severity::Notice };
+        self.heads.find("prior-heads-unjudged", severity, &[at], || {
             [
                 format!(
-                    "the gate says it judged {} by the history up to receipt {}, whose subjects are not in the clear, or more than are remembered",
+                    "the gate says it judged {} by the history up to receipt {}, whose subjects are not in the clear, whose issuer the issuers file may not list, or more than are remembered",
                     quoted(subject),
                     head.0.to_hex()
                 ),
@@ -293,27 +481,36 @@ impl PriorChecks {
         });
     }
 
-    fn count_claim(&mut self, action: &Action) {
+    fn count_claim(&mut self, action: &Action<'_>) {
         self.claims += 1;
         self.allowed_claims += u64::from(action.allowed);
     }
 
-    fn number(&mut self, name: &[&str]) -> u32 {
+    fn issuer(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.issuers.get(name) {
+            return *number;
+        }
+        let number = self.issuers.len() as u32;
+        self.issuers.insert(name.to_owned(), number);
+        number
+    }
+
+    fn number(&mut self, class: &str) -> u32 {
         // Names come from receipts, at most a few thousand in each of at most 2^32 of them; a table that full has
         // long since exhausted memory.
         let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        *self.names.entry(Key::new(name)).or_insert(next)
+        *self.names.entry(Key::new(&[class])).or_insert(next)
     }
 
-    fn report_differs(&mut self, action: &Action, claimed: &[String], logged: usize, what: &str) {
-        self.classes.find("prior-classes-differ", severity(action), &[&action.at], || {
+    fn report_differs(&mut self, (at, allowed): Who<'_>, claimed: &[String], what: &str) {
+        self.classes.find("prior-classes-differ", severity(allowed), &[at], || {
             [
                 format!(
-                    "the gate says it judged by the prior classes {}; the log shows others ({logged}) for {what}",
+                    "the gate says it judged by the prior classes {}; the log shows others for {what}",
                     show_classes(claimed)
                 ),
                 String::from("why: the gate may have lost its state, or shown itself another history"),
-                if action.allowed {
+                if allowed {
                     String::from("judge this call by the history in the log")
                 } else {
                     String::from("nothing was let through; find out why the gate's history is wrong")
@@ -322,9 +519,9 @@ impl PriorChecks {
         });
     }
 
-    fn report_unjudged(&mut self, action: &Action, claimed: &[String], why: &str) {
-        let severity = if action.allowed { Severity::NotChecked } else { Severity::Notice };
-        self.classes.find("prior-unjudged", severity, &[&action.at], || {
+    fn report_unjudged(&mut self, (at, allowed): Who<'_>, claimed: &[String], why: &str) {
+        let severity = if allowed { Severity::NotChecked } else { Severity::Notice };
+        self.classes.find("prior-unjudged", severity, &[at], || {
             [
                 format!("the gate says it judged by the prior classes {}, and {why}", show_classes(claimed)),
                 String::from("whether that is the history in the log"),
@@ -334,6 +531,7 @@ impl PriorChecks {
     }
 
     pub(crate) fn finish(mut self) -> [Check; 2] {
+        self.judge_waiting();
         self.classes.required(self.allowed_claims > 0);
         self.heads.required(self.allowed_head_claims > 0);
         let covers = |claims: u64, what: &str| match claims {
@@ -345,58 +543,13 @@ impl PriorChecks {
     }
 }
 
-impl NativeHistory {
-    fn of(&self, issuer: u32) -> &[(u64, u32)] {
-        match &self.by_issuer {
-            Some(by_issuer) => by_issuer.get(&issuer).map(Vec::as_slice).unwrap_or_default(),
-            None if issuer == self.first_issuer => &self.by_all,
-            None => &[],
-        }
-    }
-
-    fn push(&mut self, issuer: u32, index: u64, class: u32) {
-        if issuer != self.first_issuer && self.by_issuer.is_none() {
-            self.by_issuer = Some(HashMap::from([(self.first_issuer, self.by_all.clone())]));
-        }
-        if let Some(by_issuer) = &mut self.by_issuer {
-            by_issuer.entry(issuer).or_default().push((index, class));
-        }
-        self.by_all.push((index, class));
-    }
-}
-
 /// A wrong claim matters where something was let through by it.
-fn severity(action: &Action) -> Severity {
-    if action.allowed { Severity::Fail } else { Severity::Notice }
+fn severity(allowed: bool) -> Severity {
+    if allowed { Severity::Fail } else { Severity::Notice }
 }
 
 fn native_key(scope: &str, value: &str) -> Key {
     Key::new(&[scope, value])
-}
-
-fn touched_key(subject: &str, id: &ReceiptId) -> Key {
-    Key::new(&["touched", subject, &id.0.to_hex()])
-}
-
-/// The part of a history up to and including an index of the log.
-fn up_to(history: &[(u64, u32)], index: u64) -> &[(u64, u32)] {
-    &history[..history.partition_point(|(at, _)| *at <= index)]
-}
-
-/// Whether the histories, merged in the order of the log with each action once, are exactly these classes. Looks at
-/// no more of them than the claim is long.
-fn is_merged(histories: &[&[(u64, u32)]], classes: &[u32]) -> bool {
-    let mut rest = histories.to_vec();
-    let mut take_next = || {
-        let next = rest.iter().filter_map(|history| history.first()).min().copied()?;
-        for history in &mut rest {
-            if history.first() == Some(&next) {
-                *history = &history[1..];
-            }
-        }
-        Some(next.1)
-    };
-    classes.iter().all(|class| take_next() == Some(*class)) && take_next().is_none()
 }
 
 fn show_classes(classes: &[String]) -> String {

@@ -6,6 +6,8 @@
 //! of right-to-left scripts. Letters of the left-to-right alphabets up to U+058F stay readable. Letters that look
 //! alike are not told apart.
 
+use note::{KeyKind, VerifierKey};
+
 /// Longest quotation, in characters of the original. Enough for any name that people give things; a finding with
 /// all its quotations stays within a few hundred bytes.
 pub const MAX_QUOTED: usize = 96;
@@ -29,6 +31,14 @@ pub fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// The name of a witness's key, quoted. Of the two keys that one witness may have, the second says what it is.
+pub fn witness_name(key: &VerifierKey) -> String {
+    match key.kind() {
+        KeyKind::MlDsa44 => format!("{} (ML-DSA-44)", quoted(key.name().as_str())),
+        _ => quoted(key.name().as_str()),
+    }
 }
 
 /// `text` with everything but harmless characters and line breaks escaped, at any length: for text that is already

@@ -5,20 +5,23 @@
 //! the new end of the stream.
 
 use crate::issuers::AuditedIssuer;
+use crate::trace::IssuerTrace;
 use crate::verdict::{CheckBuilder, Family, ReceiptRef};
 use merkle::LeafIndex;
 use receipt::{IssuerState, Receipt, ReceiptId, SeqNo, UnixMillis};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An issuer that the auditor cares about, followed through a log.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stream {
     pub(crate) audited: AuditedIssuer,
     pub(crate) name: Arc<str>,
     pub(crate) state: IssuerState,
     pub(crate) check: CheckBuilder,
     pub(crate) held: Held,
+    pub(crate) trace: IssuerTrace,
     pub(crate) receipts: u64,
     /// The latest genuine receipt in the order of the log, and when it was issued.
     pub(crate) last: Option<(ReceiptRef, UnixMillis)>,
@@ -35,6 +38,7 @@ impl Stream {
             state: IssuerState::registered(audited.vkey.clone()),
             check: CheckBuilder::new(Family::Issuer, name),
             held: Held::default(),
+            trace: IssuerTrace::default(),
             receipts: 0,
             last: None,
             heartbeat_ms: audited.heartbeat_ms,
@@ -65,7 +69,7 @@ impl Stream {
 }
 
 /// Receipt ids and log indices by seq: dense runs, because seqs are.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Held {
     /// By the first seq of each run.
     runs: BTreeMap<u64, Vec<(ReceiptId, u64)>>,

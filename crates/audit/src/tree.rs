@@ -1,18 +1,10 @@
-//! A tiled log read back from a bundle: its entries in order, the tree over them recomputed, its tiles compared.
-//!
-//! One pass, page by page, whatever the size: nothing is kept but the right edge of the tree, one open tile a level
-//! and the roots that were asked for. Used for the log and for each witness's journal.
+//! Which resources of a tiled log a bundle holds, by their paths, and what a pass over them ([`crate::pass`]) tells. Used for
+//! the log and for each witness's journal.
 
 use crate::bundle::{BundleSource, MAX_PAGE_BYTES, MAX_TILE_BYTES, ReadError, read_part};
-use merkle::{EMPTY_ROOT, Frontier, Hash, PageId, ResourcePath, RootHash, TILE_WIDTH, TileId, TreeSize};
+use crate::pass::{Edge, Page, Pass};
+use merkle::{PageId, ResourcePath, RootHash, TILE_WIDTH, TileId, TileSet, TreeSize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Most entries handed on at once: enough to keep a few cores busy with signatures.
-const CHUNK_ENTRIES: usize = 4096;
-
-/// Bytes of entries at which a chunk is handed on early. A page of the largest entries has as much, so that a chunk
-/// never holds more than two of these, and the receipts parsed from it a few times that.
-const CHUNK_BYTES: usize = 16 << 20;
 
 /// Most paths that a tally names. The rest are counted.
 const MAX_NAMED: usize = 8;
@@ -24,17 +16,7 @@ pub(crate) struct Resources {
     prefix: String,
     entries: BTreeMap<u64, BTreeSet<u16>>,
     heads: BTreeMap<u64, BTreeSet<u16>>,
-    tiles: BTreeMap<(u8, u64), BTreeSet<u16>>,
-    /// Files below the prefix that are no resource.
-    pub(crate) stray: Vec<String>,
-}
-
-/// One entry as read.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) index: u64,
-    pub(crate) leaf: Hash,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) tiles: BTreeMap<(u8, u64), BTreeSet<u16>>,
 }
 
 /// What became of the pass over a tiled log.
@@ -49,6 +31,14 @@ pub(crate) struct Replayed {
     /// Pages that do not hold what their path says.
     pub(crate) wrong_pages: Tally,
     pub(crate) tiles: TileTally,
+}
+
+impl Replayed {
+    /// Whether all entries and tiles were there and are what their paths say.
+    pub(crate) fn is_whole(&self) -> bool {
+        let tiles = self.tiles.different.count + self.tiles.missing.count;
+        self.stopped.is_none() && self.wrong_pages.count == 0 && tiles == 0
+    }
 }
 
 /// Where the entries end too early.
@@ -108,10 +98,8 @@ impl Resources {
                 Some(ResourcePath::Tile(tile)) => {
                     (resources.tiles.entry((tile.level, tile.index)).or_default(), tile.width)
                 }
-                None => {
-                    resources.stray.push(path.clone());
-                    continue;
-                }
+                // Told in `members`.
+                None => continue,
             };
             widths.0.insert(widths.1);
         }
@@ -152,6 +140,21 @@ impl Resources {
         (widest >= tile.width).then_some(TileId { width: widest, ..tile })
     }
 
+    /// These tiles, as far as the bundle has them. A tile of the wrong length is as good as none, and is reported where
+    /// tiles are compared.
+    pub(crate) fn read_tiles(
+        &self,
+        bundle: &dyn BundleSource,
+        wanted: impl IntoIterator<Item = TileId>,
+    ) -> Result<TileSet, ReadError> {
+        let mut tiles = TileSet::new();
+        for tile in wanted.into_iter().filter_map(|tile| self.tile_at(tile)) {
+            let bytes = read_part(bundle, &self.path(ResourcePath::Tile(tile)), MAX_TILE_BYTES)?.unwrap_or_default();
+            let _ = tiles.insert(tile, &bytes);
+        }
+        Ok(tiles)
+    }
+
     /// The page of entries at `index` that [`Resources::replay`] reads for a tree of `size`.
     pub(crate) fn entries_page(&self, index: u64, size: u64) -> Option<PageId> {
         let page = PageId::at(index, size)?;
@@ -160,71 +163,26 @@ impl Resources {
         Some(PageId { width, ..page })
     }
 
-    /// Reads the entries of a tree of `size`, in chunks, and recomputes it. `wanted` are the sizes, ascending, whose
-    /// roots are asked for.
+    /// Reads the entries of a tree of `size` in one go, and recomputes it. `each` is told of every entry, with its index.
     pub(crate) fn replay(
         &self,
         bundle: &dyn BundleSource,
         size: u64,
         wanted: &[u64],
-        chunk: &mut dyn FnMut(&[Entry]) -> Result<(), ReadError>,
+        each: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Replayed, ReadError> {
-        let mut replayed = Replayed::default();
-        let mut frontier = Frontier::new();
-        let mut tiles = OpenTiles { resources: self, bundle, size, open: Vec::new(), tally: TileTally::default() };
-        let mut wanted = wanted.iter().copied().peekable();
-        let mut waiting: Vec<Entry> = Vec::new();
-        let mut waiting_bytes = 0;
-        // Once a page is short, every later hash is at another place than its tile says.
-        let mut shifted = false;
-        while wanted.next_if(|size| *size == 0).is_some() {
-            replayed.roots.insert(0, EMPTY_ROOT);
-        }
-        for page in PageId::all(size) {
-            let (bytes, count) = match self.read_entries(bundle, page, size, &mut replayed)? {
-                Ok(read) => read,
-                Err(stopped) => {
-                    replayed.stopped = Some(stopped);
-                    break;
-                }
-            };
-            let Ok(entries) = merkle::decode_entries(&bytes) else {
-                replayed.stopped = Some(Stopped::Cut(self.path(ResourcePath::Entries(page))));
-                break;
-            };
-            if entries.len() < count {
-                replayed.wrong_pages.add(|| {
-                    format!("{} holds {} of {count} entries", self.path(ResourcePath::Entries(page)), entries.len())
-                });
+        let mut pass = Pass::begin(self, bundle, size, wanted, Edge::default());
+        while let Some(pages) = pass.next_chunk()? {
+            for (index, entry) in pages.iter().flat_map(Page::entries) {
+                pass.grow(merkle::leaf_hash(entry))?;
+                each(index, entry);
             }
-            for entry in entries.iter().take(count) {
-                let leaf = merkle::leaf_hash(entry);
-                frontier.push(leaf);
-                if !shifted {
-                    tiles.push(leaf)?;
-                }
-                while wanted.next_if(|size| *size == frontier.size().0).is_some() {
-                    replayed.roots.insert(frontier.size().0, frontier.root());
-                }
-                waiting_bytes += entry.len();
-                waiting.push(Entry { index: replayed.entries, leaf, bytes: entry.to_vec() });
-                replayed.entries += 1;
-                if waiting.len() == CHUNK_ENTRIES || waiting_bytes >= CHUNK_BYTES {
-                    chunk(&waiting)?;
-                    waiting.clear();
-                    waiting_bytes = 0;
-                }
-            }
-            shifted |= entries.len() < count;
         }
-        chunk(&waiting)?;
-        replayed.tiles = tiles.close(shifted)?;
-        self.tally_unread(size, &mut replayed.tiles.beyond);
-        Ok(replayed)
+        Ok(pass.finish()?.0)
     }
 
     /// Pages and tiles, or ends of pages, that belong to no tree of `size`: nothing looks at them.
-    fn tally_unread(&self, size: u64, beyond: &mut Tally) {
+    pub(crate) fn tally_unread(&self, size: u64, beyond: &mut Tally) {
         for (index, widths) in &self.entries {
             let width = PageId::at(*index, size).map_or(0, |page| page.width);
             for width in widths.range(width.saturating_add(1)..) {
@@ -245,7 +203,7 @@ impl Resources {
     /// A page of entries and how many entries of it belong to the tree; from a wider page where the exact one is not
     /// there, from a narrower one where there is no other.
     #[allow(clippy::type_complexity)] // Two kinds of failure: the bundle cannot be read, or does not have the page.
-    fn read_entries(
+    pub(crate) fn read_entries(
         &self,
         bundle: &dyn BundleSource,
         page: PageId,
@@ -266,9 +224,11 @@ impl Resources {
         for other in self.entries.get(&page.index).into_iter().flatten().filter(|other| **other != width) {
             let path = self.path(ResourcePath::Entries(PageId { width: *other, ..page }));
             let same = read_part(bundle, &path, MAX_PAGE_BYTES)?
-                .is_some_and(|copy| copy.starts_with(&bytes) || bytes.starts_with(&copy) && holds(&copy, *other));
+                .is_some_and(|copy| (copy.starts_with(&bytes) || bytes.starts_with(&copy)) && holds(&copy, *other));
             if !same {
-                replayed.wrong_pages.add(|| format!("{path} differs from the wider page"));
+                replayed.wrong_pages.add(|| {
+                    format!("{path} differs from the wider page, or does not hold as many entries as its path says")
+                });
             }
         }
         Ok(Ok((bytes, usize::from(page.width))))
@@ -278,71 +238,6 @@ impl Resources {
 /// Whether a page holds as many entries as its path says.
 pub(crate) fn holds(page: &[u8], width: u16) -> bool {
     merkle::decode_entries(page).is_ok_and(|entries| entries.len() == usize::from(width))
-}
-
-/// The rightmost tile of each level while a tree grows; full ones are compared with the bundle's and closed.
-struct OpenTiles<'pass> {
-    resources: &'pass Resources,
-    bundle: &'pass dyn BundleSource,
-    size: u64,
-    /// By level: the tile's index and its hashes so far.
-    open: Vec<(u64, Vec<Hash>)>,
-    tally: TileTally,
-}
-
-impl OpenTiles<'_> {
-    fn push(&mut self, leaf: Hash) -> Result<(), ReadError> {
-        let mut hash = leaf;
-        for level in 0.. {
-            if self.open.len() == level {
-                self.open.push((0, Vec::new()));
-            }
-            let (index, hashes) = &mut self.open[level];
-            hashes.push(hash);
-            let Ok(full) = <&[Hash; TILE_WIDTH as usize]>::try_from(hashes.as_slice()) else { break };
-            hash = merkle::tile_root(full);
-            let (index, hashes) = (std::mem::replace(index, *index + 1), std::mem::take(hashes));
-            self.compare(level as u8, index, &hashes)?;
-        }
-        Ok(())
-    }
-
-    /// Compares the partial tiles at the right edge.
-    fn close(mut self, shifted: bool) -> Result<TileTally, ReadError> {
-        for (level, (index, hashes)) in std::mem::take(&mut self.open).into_iter().enumerate() {
-            if !shifted && !hashes.is_empty() {
-                self.compare(level as u8, index, &hashes)?;
-            }
-        }
-        Ok(self.tally)
-    }
-
-    /// Compares every copy of one tile with its recomputed hashes.
-    fn compare(&mut self, level: u8, index: u64, hashes: &[Hash]) -> Result<(), ReadError> {
-        let expected = TileId::at(level, index, TreeSize(self.size));
-        let widths = self.resources.tiles.get(&(level, index));
-        if let Some(expected) = expected {
-            let is_there = widths.is_some_and(|widths| widths.range(expected.width..).next().is_some());
-            if !is_there {
-                self.tally.missing.add(|| self.resources.path(ResourcePath::Tile(expected)));
-            }
-        }
-        for width in widths.into_iter().flatten() {
-            let path = self.resources.path(ResourcePath::Tile(TileId { level, index, width: *width }));
-            let Some(recomputed) = hashes.get(..usize::from(*width)) else {
-                self.tally.beyond.add(|| path);
-                continue;
-            };
-            let bytes = read_part(self.bundle, &path, MAX_TILE_BYTES)?.unwrap_or_default();
-            self.tally.compared += 1;
-            let (found, rest) = bytes.as_chunks::<32>();
-            let same = rest.is_empty() && found.iter().eq(recomputed.iter().map(|hash| &hash.0));
-            if !same {
-                self.tally.different.add(|| path);
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -379,11 +274,7 @@ mod tests {
     fn replay(bundle: &MemoryBundle, size: u64, wanted: &[u64]) -> (Replayed, Vec<u64>) {
         let mut indices = Vec::new();
         let resources = Resources::below("log/", &bundle.list());
-        let mut chunk = |entries: &[Entry]| {
-            indices.extend(entries.iter().map(|entry| entry.index));
-            Ok(())
-        };
-        (resources.replay(bundle, size, wanted, &mut chunk).unwrap(), indices)
+        (resources.replay(bundle, size, wanted, &mut |index, _| indices.push(index)).unwrap(), indices)
     }
 
     #[test]
@@ -457,6 +348,16 @@ mod tests {
         *bytes.last_mut().unwrap() ^= 1;
         bundle.insert(old, bytes);
         assert_eq!(replay(&bundle, 600, &[]).0.wrong_pages.count, 1);
+    }
+
+    #[test]
+    fn a_copy_of_a_page_must_hold_as_many_entries_as_its_path_says() {
+        for width in [1, 87, 89, 255] {
+            let (mut bundle, _) = log_of(600);
+            let page = bundle.get("log/tile/entries/002.p/88").unwrap().to_vec();
+            bundle.insert(format!("log/tile/entries/002.p/{width}"), page);
+            assert_eq!(replay(&bundle, 600, &[]).0.wrong_pages.count, 1, "{width}");
+        }
     }
 
     #[test]

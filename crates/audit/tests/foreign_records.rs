@@ -325,7 +325,7 @@ fn a_foreign_record_that_is_none_of_its_format_fails() {
     let mut world = World::new();
     world.log_body(0, r#"{"type":"foreign","format":"sequence-attack-repro","receipt":{"tool":"x"}}"#);
     world.log_body(0, r#"{"type":"foreign","format":"capbroker","receipt":{"event":"x"}}"#);
-    world.log_body(0, r#"{"type":"foreign","format":"obsigna","receipt":{}}"#);
+    world.log_body(0, r#"{"type":"foreign","format":"unheard-of","receipt":{}}"#);
     world.log_body(0, r#"{"type":"foreign","format":"capbroker"}"#);
     world.log_body(0, r#"{"type":"foreign","format":"capbroker","receipt_b64":"e30="}"#);
     world.log_body(0, r#"{"type":"foreign","format":"capbroker","receipt_b64":"e30"}"#.replace("e30", "//8=").as_str());
@@ -336,6 +336,8 @@ fn a_foreign_record_that_is_none_of_its_format_fails() {
         ("carried format-unknown", 1),
         ("capbroker/record record-malformed", 2),
         ("sequence-attack-repro/digest record-malformed", 1),
+        // The one record was none, so that there is no chain.
+        ("sequence-attack-repro/chain nothing-to-check", 1),
     ]);
     assert_eq!(found(&verdict), findings, "{}", told(&verdict));
     assert_eq!(verdict.exit_code, 1);

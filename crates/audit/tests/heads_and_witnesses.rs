@@ -266,6 +266,10 @@ fn freshness_is_the_time_at_which_a_quorum_last_vouched() {
     let timeless =
         world.audit_with(&world.bundle(), &world.policy(), &world.issuers(), &Rules::built_in(), None, Some(60_000));
     assert_eq!((timeless.exit_code, timeless.count("age-unknown")), (2, 1));
+    // Clocks may differ by five minutes; beyond that the time given is not one at which the bundle was there.
+    assert_eq!(verdict(cosigned_s - 300, 60_000).check("head/freshness").unwrap().status, Status::Ok);
+    let before = verdict(cosigned_s - 301, 60_000).check("head/freshness").unwrap().clone();
+    assert_eq!((before.status, before.count("age-unknown")), (Status::NotChecked, 1));
 }
 
 #[test]
@@ -289,6 +293,34 @@ fn a_quorum_is_joined_from_witnesses_that_cosigned_later_heads() {
     bundle.insert("witness/witness-2.example/checkpoint", world.witnesses[2].checkpoint.as_ref().unwrap().bytes());
     let verdict = world.audit(&bundle);
     assert_eq!(failures(&verdict), [(String::from("quorum/newest-head"), "quorum-missing")], "{}", told(&verdict));
+}
+
+#[test]
+fn a_later_cosignature_of_another_history_joins_no_quorum() {
+    let mut world = sealed(4);
+    world.witnesses.iter_mut().for_each(|witness| witness.checkpoint = None);
+    let mut other = world.clone();
+    world.log_heartbeats(4);
+    world.seal_for(&[0]);
+    other.now_ms += 7;
+    other.log_heartbeats(8);
+    let later = other.log.seal();
+    for beyond in [false, true] {
+        let mut world = world.clone();
+        match beyond {
+            // A head of the other history ...
+            false => world.witnesses[1].cosign(&later, world.now_ms / 1000),
+            // ... or one of which nothing shows that it continues this one.
+            true => {
+                let mut longer = world.clone();
+                longer.log_heartbeats(4);
+                world.witnesses[1].cosign(&longer.log.seal(), world.now_ms / 1000);
+            }
+        }
+        let verdict = world.verdict();
+        assert_eq!(verdict.check("quorum/newest-head").unwrap().count("quorum-missing"), 1, "{}", told(&verdict));
+        assert_eq!(verdict.exit_code, 1);
+    }
 }
 
 #[test]
@@ -444,7 +476,7 @@ fn copies_of_the_auditors_files_are_ignored_and_reported() {
     bundle.insert("log/notes.txt", "x");
     let verdict = world.audit(&bundle);
     assert_eq!(verdict.exit_code, 0, "{}", told(&verdict));
-    assert_eq!(verdict.coverage.ignored, ["issuers", "policy", "witness/stranger.example/checkpoint", "log/notes.txt"]);
+    assert_eq!(verdict.coverage.ignored, ["issuers", "log/notes.txt", "policy", "witness/stranger.example/checkpoint"]);
 }
 
 #[test]
@@ -516,6 +548,32 @@ fn what_is_beside_the_bundle_is_named_as_ignored_on_one_line() {
 }
 
 #[test]
+fn what_lies_beside_a_journal_or_is_a_kept_entry_without_its_proof_is_named_as_ignored() {
+    let world = sealed(5);
+    let mut bundle = world.bundle();
+    let dir = audit::witness_dir(world.witnesses[0].key().name());
+    let journal = [format!("{dir}/journal/README"), format!("{dir}/journal/tile/entries/000.p/2.old")];
+    let ignored = [vec![String::from("proofs/alone.entry")], journal.to_vec()].concat();
+    ignored.iter().for_each(|path| bundle.insert(path, "x"));
+    let verdict = world.audit(&bundle);
+    assert_eq!((verdict.exit_code, verdict.coverage.ignored.clone()), (0, ignored), "{}", told(&verdict));
+}
+
+#[test]
+fn pages_and_tiles_beyond_a_journals_own_head_are_named() {
+    let world = sealed(5);
+    let mut bundle = world.bundle();
+    let dir = audit::witness_dir(world.witnesses[0].key().name());
+    let beyond = [format!("{dir}/journal/tile/entries/007"), format!("{dir}/journal/tile/0/000.p/99")];
+    beyond.iter().for_each(|path| bundle.insert(path, "x"));
+    let verdict = world.audit(&bundle);
+    let known = verdict.check("head/known-heads").unwrap();
+    let told_of = known.findings.iter().find(|finding| finding.code == "tile-beyond");
+    assert!(beyond.iter().all(|path| told_of.unwrap().shown.contains(path)), "{}", told(&verdict));
+    assert_eq!(verdict.exit_code, 0);
+}
+
+#[test]
 fn what_nobody_looked_at_is_named_and_nothing_else_changes() {
     let world = sealed(5);
     let mut bundle = world.bundle();
@@ -534,4 +592,28 @@ fn what_nobody_looked_at_is_named_and_nothing_else_changes() {
     for path in ["log/tile/entries/000.p/7", "log/tile/entries/004", "log/tile/5/077"] {
         assert!(beyond.shown.contains(path), "{}", beyond.shown);
     }
+}
+
+#[test]
+fn a_log_that_serves_no_list_of_heads_is_not_accused_of_the_many_that_witnesses_saw() {
+    let mut world = World::new();
+    for _ in 0..1100 {
+        world.log_heartbeats(1);
+        world.seal();
+    }
+    let whole = world.verdict();
+    assert_eq!(whole.exit_code, 0, "{}", told(&whole));
+    let mut bundle = world.bundle();
+    let pages: Vec<String> = bundle.list().into_iter().filter(|path| path.starts_with("log/heads/")).collect();
+    pages.iter().for_each(|page| drop(bundle.remove(page)));
+    let without = world.audit(&bundle);
+    assert_eq!((without.exit_code, failures(&without)), (2, vec![]), "{}", told(&without));
+    assert_eq!((without.count("heads-missing"), without.count("head-uncovered")), (1, 1));
+    assert_eq!(without.completeness.log.heads_omitted, 0);
+    // A list that begins later than witnesses saw heads is one with heads left out.
+    let dense = world.log.heads.clone();
+    world.log.heads = dense[1050..].to_vec();
+    let trimmed = world.verdict();
+    assert_eq!(trimmed.count("omitted-head"), 1001);
+    assert!(trimmed.completeness.log.heads_omitted >= 1050);
 }

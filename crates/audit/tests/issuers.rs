@@ -7,7 +7,7 @@ mod world;
 
 use audit::{Rules, Status, Verdict, check_evidence, parse_issuers};
 use receipt::{ReceiptText, SeqNo, UnixMillis};
-use world::{START_MS, TestGate, World, failures, told};
+use world::{START_MS, TestGate, World, accusations, failures, told};
 
 const GATE: &str = "issuer/gate.example/support-1";
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
@@ -77,7 +77,11 @@ fn a_receipt_cut_from_the_middle_of_a_stream_is_a_root_mismatch_and_a_named_gap(
         let check = verdict.check(GATE).unwrap();
         assert_eq!(check.count("gap"), 1, "{cut}: {}", told(&verdict));
         let gap = check.findings.iter().find(|finding| finding.code == "gap").unwrap();
-        assert!(gap.shown.contains(&format!("seq {} leaves a gap; send seq {cut} first", cut + 1)), "{}", gap.shown);
+        assert!(
+            gap.shown.contains(&format!("seq {} leaves a gap: seq {cut} must come first", cut + 1)),
+            "{}",
+            gap.shown
+        );
         assert_eq!((gap.receipts[0].index, gap.receipts[0].seq), (Some(cut as u64), Some(cut as u64 + 1)));
         // Cut entries accuse nobody of a fork.
         assert_eq!(verdict.count("log-fork") + verdict.count("fork"), 0, "{}", told(&verdict));
@@ -102,7 +106,7 @@ fn receipts_out_of_order_are_a_gap_and_the_late_one_named() {
     let verdict = verdict_over(&mut world, entries);
     let codes: Vec<&str> = failures(&verdict).into_iter().map(|(_, code)| code).collect();
     assert_eq!(codes, ["gap", "out-of-order"], "{}", told(&verdict));
-    assert!(verdict.evidence.is_empty());
+    assert_eq!(accusations(&verdict), [("log-admitted", world.log.key.name.clone())], "{}", told(&verdict));
 }
 
 #[test]
@@ -149,7 +153,8 @@ fn an_altered_entry_is_a_bad_signature_and_leaves_a_gap() {
     let verdict = verdict_over(&mut world, entries);
     let codes: Vec<&str> = failures(&verdict).into_iter().map(|(_, code)| code).collect();
     assert_eq!(codes, ["bad-signature", "gap"], "{}", told(&verdict));
-    assert!(verdict.evidence.is_empty());
+    // The log took what it must refuse; the issuer did nothing. The receipt after it stands behind one of the seq before.
+    assert_eq!(accusations(&verdict), [("log-admitted", world.log.key.name.clone())], "{}", told(&verdict));
 }
 
 #[test]
@@ -277,19 +282,41 @@ fn an_issuer_silent_beyond_its_heartbeat_is_found_inside_and_at_the_end() {
     world.now_ms += 60_001 - 1000;
     world.log_heartbeats(1);
     world.seal();
-    let at_ms = world.now_ms + 60_000;
-    let verdict = audit_with_options(&world, "heartbeat=60s", Some(at_ms));
+    let verdict = audit_with_options(&world, "heartbeat=60s", None);
     assert_eq!(only_failure(&verdict), (GATE.to_owned(), "silent", vec![(Some(2), Some(2)), (Some(3), Some(3))]));
-    let verdict = audit_with_options(&world, "heartbeat=61s", Some(at_ms + 1001));
-    assert_eq!(only_failure(&verdict), (GATE.to_owned(), "silent", vec![(Some(3), Some(3))]));
-    assert_eq!(audit_with_options(&world, "heartbeat=61s", Some(at_ms + 1000)).exit_code, 0);
-    // Without --at the witnesses' own time stands in.
+
+    // At the end: when the witnesses last vouched, or the time of the audit if that is earlier. Two clocks may differ.
     assert_eq!(audit_with_options(&world, "heartbeat=61s", None).exit_code, 0);
+    let limit_ms = world.now_ms + 61_000 + receipt::MAX_AHEAD_MS;
     for witness in &mut world.witnesses {
         let head = witness.checkpoint.clone().unwrap().log_signed_only();
-        witness.cosign(&head, at_ms / 1000 + 10);
+        witness.cosign(&head, limit_ms / 1000 + 10);
     }
-    assert_eq!(only_failure(&audit_with_options(&world, "heartbeat=61s", None)).1, "silent");
+    let told = |at_ms| {
+        let verdict = audit_with_options(&world, "heartbeat=61s", at_ms);
+        (failures(&verdict), verdict.count("silence-not-judged"))
+    };
+    let silent = || (vec![(GATE.to_owned(), "silent")], 0);
+    assert_eq!(told(None), silent());
+    assert_eq!(told(Some(limit_ms + 1)), silent());
+    assert_eq!(told(Some(limit_ms)), (vec![], 1));
+    assert_eq!(told(Some(world.now_ms + 61_001)), (vec![], 1));
+    assert_eq!(told(Some(world.now_ms + 61_000)), (vec![], 0));
+}
+
+#[test]
+fn a_silence_that_the_bundle_does_not_reach_to_is_not_checked_and_accuses_nobody() {
+    let mut world = World::new();
+    world.log_heartbeats(2);
+    world.seal();
+    let audit = |at_ms| audit_with_options(&world, "heartbeat=60s", Some(at_ms));
+    let limit_ms = world.now_ms + 60_000;
+    assert_eq!(audit(limit_ms).exit_code, 0);
+    let soon = audit(limit_ms + 1);
+    assert_eq!((soon.exit_code, soon.count("silence-not-judged")), (0, 1), "{}", told(&soon));
+    let late = audit(limit_ms + receipt::MAX_AHEAD_MS + 1);
+    assert_eq!((late.exit_code, late.count("silence-not-judged")), (2, 1), "{}", told(&late));
+    assert_eq!(late.completeness.issuers[0].silences, []);
 }
 
 #[test]
@@ -299,15 +326,14 @@ fn an_issuers_own_word_on_its_heartbeat_counts_and_a_close_ends_it() {
     world.gates[0] = TestGate::new("gate.example/support-1", 30);
     let open = format!(r#"{{"type":"open","vkey":"{}","heartbeat_ms":5000}}"#, world.gates[0].key().verifier());
     world.log_body(0, &open);
+    world.now_ms += 6000 + receipt::MAX_AHEAD_MS;
     world.seal();
-    let late = Some(world.now_ms + 5001);
-    let verdict = |world: &World| {
-        world.audit_with(&world.bundle(), &world.policy(), &world.issuers(), &Rules::built_in(), late, None)
-    };
-    assert_eq!(only_failure(&verdict(&world)).1, "silent");
+    assert_eq!(only_failure(&world.verdict()).1, "silent");
+    world.now_ms -= 6000 + receipt::MAX_AHEAD_MS;
     world.log_body(0, r#"{"type":"close"}"#);
+    world.now_ms += 6000 + receipt::MAX_AHEAD_MS;
     world.seal();
-    assert_eq!(verdict(&world).exit_code, 0, "{}", told(&verdict(&world)));
+    assert_eq!(world.verdict().exit_code, 0, "{}", told(&world.verdict()));
 }
 
 #[test]
@@ -346,7 +372,7 @@ fn a_kept_receipt_that_contradicts_the_stream_is_evidence() {
     assert_eq!(verdict.check(GATE).unwrap().count("fork"), 1, "{}", told(&verdict));
     let kinds: Vec<&str> =
         verdict.evidence.iter().map(|document| check_evidence(&document.to_string(), &[]).unwrap().kind).collect();
-    assert_eq!(kinds, ["log-fork", "issuer-fork"]);
+    assert_eq!(kinds, ["log-fork", "omitted-receipt", "issuer-fork"]);
 }
 
 #[test]
@@ -386,7 +412,7 @@ fn a_key_of_an_issuers_name_is_not_the_issuers() {
 }
 
 #[test]
-fn a_denied_rotation_is_evidence_for_those_who_know_the_key_before() {
+fn a_denied_rotation_convicts_only_beside_another_text_of_it() {
     let mut world = World::new();
     let gate = world.gates[0].clone();
     let new = world::key(&gate.name, note::KeyKind::Ed25519, 200);
@@ -407,14 +433,42 @@ fn a_denied_rotation_is_evidence_for_those_who_know_the_key_before() {
     assert!(matches!(check_evidence(&document, &[]), Err(audit::EvidenceError::NeedsKey { .. })));
     assert_eq!(check_evidence(&document, &[gate.key().verifier()]).unwrap().key, new.verifier());
 
-    // In a bundle of the honest half the same document convicts the key that the rotation brought in.
+    // In a bundle of the honest half the same document convicts nobody: who held the key before could have made it alone.
     entries.pop();
     let mut honest = World::new();
     honest.log = world::TestLog::new("log.example/test", 1);
     entries.into_iter().for_each(|entry| honest.log.push(entry));
     honest.seal();
     let mut bundle = honest.bundle();
-    bundle.insert("evidence/fork.json", document);
+    bundle.insert("evidence/fork.json", document.clone());
     let verdict = honest.audit(&bundle);
-    assert_eq!(verdict.check("head/evidence").unwrap().status, Status::Fail, "{}", told(&verdict));
+    let check = verdict.check("head/evidence").unwrap();
+    assert_eq!((check.status, check.count("evidence-unproven")), (Status::NotChecked, 1), "{}", told(&verdict));
+
+    // A rotation of another text does convict: the new key signed both.
+    let mut other = World::new();
+    let mut chain = gate.chain.clone();
+    let rotate = chain.rotate(UnixMillis(START_MS + 7), &gate.key(), &new).unwrap();
+    other.log.push(rotate.bytes().to_vec());
+    other.seal();
+    let mut bundle = other.bundle();
+    bundle.insert("evidence/fork.json", document);
+    let verdict = other.audit(&bundle);
+    let check = verdict.check("head/evidence").unwrap();
+    assert_eq!((check.status, check.count("issuer-fork")), (Status::Fail, 1), "{}", told(&verdict));
+}
+
+#[test]
+fn what_a_gate_let_through_without_receipts_is_not_checked_under_its_name() {
+    let mut world = World::new();
+    let body = r#"{"type":"dropped","count":3,"since":1790000000000,"until":1790000001000,"why":"full"}"#;
+    world.log_body(0, body);
+    world.seal();
+    let verdict = world.verdict();
+    assert_eq!((verdict.exit_code, verdict.count("receipts-dropped")), (2, 1), "{}", told(&verdict));
+    let finding =
+        verdict.checks.iter().flat_map(|check| &check.findings).find(|it| it.code == "receipts-dropped").unwrap();
+    assert!(finding.shown.contains("3 actions through without receipts between 20"), "{}", finding.shown);
+    assert_eq!(finding.receipts[0].seq, Some(1));
+    assert_eq!(verdict.count("unknown-type"), 0);
 }

@@ -66,6 +66,27 @@ fn a_finding_names_both_receipts() {
 }
 
 #[test]
+fn sessions_of_one_name_at_two_gates_accuse_nobody_and_are_told() {
+    let mut world = World::new();
+    let second = world.add_gate("gate.example/support-2");
+    let log = |world: &mut World, gate, number: &str, class, subject: &str| {
+        world.log_body(gate, &decision(number, true, class, "s1", &format!("record of {subject}"), subject).to_string())
+    };
+    log(&mut world, 0, "1", MUTATION, "u1");
+    log(&mut world, second, "1", RECOVERY, "u2");
+    world.seal();
+    let verdict = world.verdict();
+    assert_eq!((fired(&verdict), verdict.exit_code), ([0, 0, 0], 2), "{}", told(&verdict));
+    assert_eq!(verdict.count("sequence-across-gates"), 1);
+    // What each gate did within its own session is judged as ever, whichever came last.
+    log(&mut world, second, "2", MUTATION, "u3");
+    log(&mut world, 0, "2", RECOVERY, "u4");
+    world.seal();
+    let verdict = world.verdict();
+    assert_eq!((fired(&verdict), verdict.exit_code), ([1, 0, 0], 1), "{}", told(&verdict));
+}
+
+#[test]
 fn recovery_before_mutation_does_not_fire() {
     let world =
         logged(&[decision("1", true, RECOVERY, "s1", "r1", "u1"), decision("2", true, MUTATION, "s1", "r1", "u1")]);
@@ -268,6 +289,46 @@ fn claimed_heads_are_looked_up_in_the_subjects_histories() {
     }
 }
 
+/// The second gate judges by a receipt of the first, which reaches the log after it or not at all; with or without the
+/// class of that receipt.
+fn overtaken(comes: bool, allowed: bool, classes: Option<&[&str]>) -> World {
+    let mut world = World::new();
+    let second = world.add_gate("gate.example/support-2");
+    let slow = decision("1", true, MUTATION, "s1", "", "u1");
+    // What the first gate signs, and hands to the log later.
+    let entry = world.gates[0].issue(&slow.to_string(), world.now_ms).bytes().to_vec();
+    let mut body = decision("1", allowed, "WRITE", "s2", "", "u1");
+    if let Some(classes) = classes {
+        body = with_prior(body, classes);
+    }
+    body["prior_heads"] = json!({"u1": receipt::ReceiptId::of(&entry).to_string()});
+    world.log_body(second, &body.to_string());
+    if comes {
+        world.log.push(entry);
+    }
+    world.seal();
+    world
+}
+
+#[test]
+fn a_gate_that_judged_by_a_receipt_slower_to_reach_the_log_is_not_accused() {
+    let verdict = overtaken(true, true, None).verdict();
+    assert_eq!((verdict.exit_code, verdict.count("prior-heads-unjudged")), (0, 1), "{}", told(&verdict));
+    // Nor by the classes that it claims beside the head, which are then not judged.
+    let verdict = overtaken(true, true, Some(&[MUTATION])).verdict();
+    assert_eq!((verdict.exit_code, verdict.count("prior-unjudged")), (2, 1), "{}", told(&verdict));
+    assert_eq!(verdict.count("prior-heads-differ") + verdict.count("prior-classes-differ"), 0, "{}", told(&verdict));
+    let verdict = overtaken(true, false, Some(&[MUTATION])).verdict();
+    assert_eq!(verdict.exit_code, 0, "{}", told(&verdict));
+    // If it never comes, the gate judged by a history of its own.
+    for classes in [None, Some(&[MUTATION][..])] {
+        let verdict = overtaken(false, true, classes).verdict();
+        assert_eq!(verdict.exit_code, 1, "{}", told(&verdict));
+        assert_eq!(verdict.count("prior-heads-differ"), 1, "{}", told(&verdict));
+        assert_eq!(verdict.count("prior-classes-differ"), u64::from(classes.is_some()), "{}", told(&verdict));
+    }
+}
+
 #[test]
 fn classes_claimed_beside_heads_are_judged_up_to_those_heads() {
     let mut world = World::new();
@@ -333,4 +394,40 @@ fn a_scope_that_every_receipt_only_commits_to_is_not_ok() {
     let verdict = logged(&[hidden]).verdict();
     assert!(verdict.check("sequence/R4_SEQUENCE/subject").unwrap().required);
     assert_eq!(verdict.exit_code, 2, "{}", told(&verdict));
+}
+
+#[test]
+fn a_gate_that_judges_by_less_than_the_rule_asks_for_is_noticed() {
+    let rules = |scope: &str| {
+        Rules::parse(&format!(
+            "[[sequence]]\ncode = \"R4_SEQUENCE\"\nfirst = [\"{MUTATION}\"]\nthen = [\"{RECOVERY}\"]\nscope = \"{scope}\"\n"
+        ))
+        .unwrap()
+    };
+    let before = [decision("1", true, "READ", "s1", "r1", "u1"), decision("2", true, "WRITE", "s2", "r1", "u1")];
+    let last = decision("3", true, "SEND", "s2", "r2", "u1");
+    // What the session, the resource and the subject of the fourth call show before it.
+    let cases: [(&[&str], [u64; 3]); 3] =
+        [(&["WRITE", "SEND"], [0, 1, 1]), (&["READ", "WRITE"], [0, 0, 1]), (&["READ", "WRITE", "SEND"], [0, 0, 0])];
+    for (claim, expected) in cases {
+        let fourth = with_prior(decision("4", true, RECOVERY, "s2", "r1", "u1"), claim);
+        let world = logged(&[before[0].clone(), before[1].clone(), last.clone(), fourth]);
+        let narrower = ["session", "resource", "subject"]
+            .map(|scope| world.audit_by(&world.bundle(), &rules(scope)).count("scope-narrower"));
+        assert_eq!(narrower, expected, "{claim:?}");
+        assert_eq!(world.audit_by(&world.bundle(), &rules("subject")).exit_code, 0);
+        // The built-in rule asks for no scope before another.
+        assert_eq!(world.verdict().count("scope-narrower"), 0);
+    }
+}
+
+#[test]
+fn a_history_read_under_a_head_that_nobody_vouched_for_is_told() {
+    for (witnessed, notices) in [("false", 1), ("true", 0)] {
+        let mut world = World::new();
+        world.log_body(0, &format!(r#"{{"type":"decision","request_id":"1","decision":"allow","authenticated":true,"executes":"none","subjects":["u"],"prior_action_classes":[],"history":{{"size":1,"witnessed":{witnessed}}}}}"#));
+        world.seal();
+        let verdict = world.verdict();
+        assert_eq!((verdict.exit_code, verdict.count("history-unwitnessed")), (0, notices), "{}", told(&verdict));
+    }
 }

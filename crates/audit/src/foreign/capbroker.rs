@@ -16,6 +16,7 @@
 use super::capbroker_pairs::Pairs;
 use crate::quote::quoted;
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub(super) const FORMAT: &str = "capbroker";
@@ -46,7 +47,7 @@ pub(crate) struct Decision {
 }
 
 /// Who the line says performs an allowed action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Executor {
     Broker,
     Caller,
@@ -144,6 +145,7 @@ fn proven(reason: &str) -> &'static str {
 }
 
 /// The format's checks over all its lines in a log, in the order of the log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CapbrokerChecks {
     records: CheckBuilder,
     authentication: CheckBuilder,

@@ -11,9 +11,11 @@ use super::capbroker::{Call, Decision, Executor, Outcome};
 use crate::key::Key;
 use crate::quote::quoted;
 use crate::verdict::{Check, CheckBuilder, ReceiptRef};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Decisions without outcome and outcomes without decision, by call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Pairs {
     execution: CheckBuilder,
     budget: CheckBuilder,
@@ -26,7 +28,7 @@ pub(super) struct Pairs {
 }
 
 /// What is open under one name.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Group {
     decisions: Vec<(ReceiptRef, Executor)>,
     /// Not empty: ambiguous.
@@ -34,6 +36,7 @@ struct Group {
 }
 
 /// The last call allowed under a capability.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct LastAllowed {
     decision: ReceiptRef,
     /// Its outcome, where it can be told and says that it failed.
@@ -92,7 +95,7 @@ impl Pairs {
         let key = call_key(at, &outcome.call);
         let mut group = self.open.remove(&key).unwrap_or_default();
         match (group.decisions.len(), group.outcomes.is_empty()) {
-            (0, _) => self.execution.fail("outcome-without-decision", &[at], || {
+            (0, _) => self.execution.not_checked("outcome-without-decision", &[at], || {
                 [
                     format!(
                         "an outcome of {} under capability {} without any allowed call it can belong to",

@@ -1,9 +1,15 @@
 //! Another system's records as bodies of `foreign` receipts: the record's text goes in as it stands, byte for byte.
 //!
+//! Of `sequence-attack-repro` and `capbroker` one record stands on each line. Of the signed formats a file holds any number
+//! of JSON values with white space between them: one on each line, or one that is spread over many; an array is its
+//! elements. Their exact bytes, from the first brace to the last, go in as base64.
+//!
 //! What is not strict JSON is refused here, by line, before anything is signed: a log is for ever.
 
-use super::{FORMATS, capbroker, sequence_attack};
+use super::signed::Unread;
+use super::{FORMATS, acta, capbroker, obsigna, pipelock, sequence_attack};
 use receipt::ijson::{self, JsonError};
+use serde_json::value::RawValue;
 
 /// Longest record in bytes: a log entry holds 65,535, of which the receipt's six lines and its signature take at
 /// most some 700 (two names of 255 bytes, numbers and hashes) and the body around the record 60; base64, which a
@@ -13,10 +19,11 @@ pub(super) const MAX_RECORD_LEN: usize = 48_000;
 /// One record, ready to be signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedRecord {
-    /// The line it stood in, from 1.
+    /// The line it stood in or began in, from 1.
     pub line: usize,
     /// The body of its receipt: `{"type":"foreign","format":…,"receipt":<the line as it stands>}`, or `receipt_b64`
-    /// with its exact bytes where it holds control characters (a tab between tokens), which no receipt can.
+    /// with its exact bytes, of the signed formats always, of the others where it holds control characters (a tab between
+    /// tokens), which no receipt can.
     pub body_json: String,
 }
 
@@ -53,9 +60,13 @@ pub enum ImportErrorKind {
     /// JSON, but no record of this format.
     #[error("not a record of this format: {0}; check --format")]
     Shape(&'static str),
+    /// No receipt of its signed format: what is wrong with it.
+    #[error("not a record of this format: {0}; check --format, and compare with the original")]
+    Unread(String),
 }
 
-/// Reads a file of another system's records, one JSON record a line; empty lines are skipped.
+/// Reads a file of another system's records: one JSON record a line, empty lines skipped; of a signed format JSON values
+/// with any white space between them.
 ///
 /// # Errors
 /// [`ImportError`]: the first line that cannot be carried, and what to do about it.
@@ -63,6 +74,14 @@ pub fn import_lines(format: &str, text: &str) -> Result<Vec<ImportedRecord>, Imp
     if !FORMATS.contains(&format) {
         return Err(ImportError::UnknownFormat(crate::quote::quoted(format)));
     }
+    let records = match format {
+        acta::FORMAT | obsigna::FORMAT | pipelock::FORMAT => exact_records(format, text)?,
+        _ => lines(format, text)?,
+    };
+    if records.is_empty() { Err(ImportError::Empty) } else { Ok(records) }
+}
+
+fn lines(format: &str, text: &str) -> Result<Vec<ImportedRecord>, ImportError> {
     let mut records = Vec::new();
     for (place, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
@@ -71,7 +90,69 @@ pub fn import_lines(format: &str, text: &str) -> Result<Vec<ImportedRecord>, Imp
         let body_json = import_line(format, line).map_err(|kind| ImportError::Line { line: place + 1, kind })?;
         records.push(ImportedRecord { line: place + 1, body_json });
     }
-    if records.is_empty() { Err(ImportError::Empty) } else { Ok(records) }
+    Ok(records)
+}
+
+/// The records of a signed format, each with its own bytes.
+fn exact_records(format: &str, text: &str) -> Result<Vec<ImportedRecord>, ImportError> {
+    let mut records = Vec::new();
+    let mut lines = Lines { text, at: 0, line: 1 };
+    for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
+        let value = value.map_err(|error| ImportError::Line {
+            line: error.line(),
+            kind: ImportErrorKind::Json(JsonError::Syntax { line: error.line(), column: error.column() }),
+        })?;
+        // Borrowed from the text: these are slices of it.
+        let elements: Vec<&RawValue> = match value.get().starts_with('[') {
+            true => serde_json::from_str(value.get()).unwrap_or_default(),
+            false => vec![value],
+        };
+        for element in elements {
+            let line = lines.of(element.get());
+            let body_json = exact_body(format, element.get()).map_err(|kind| ImportError::Line { line, kind })?;
+            records.push(ImportedRecord { line, body_json });
+        }
+    }
+    Ok(records)
+}
+
+/// Counts lines up to slices of a text that come in its order.
+struct Lines<'text> {
+    text: &'text str,
+    at: usize,
+    line: usize,
+}
+
+impl Lines<'_> {
+    fn of(&mut self, slice: &str) -> usize {
+        let start = (slice.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        let between = self.text.as_bytes().get(self.at..start).unwrap_or_default();
+        self.line += between.iter().filter(|byte| **byte == b'\n').count();
+        self.at = self.at.max(start);
+        self.line
+    }
+}
+
+fn exact_body(format: &str, record: &str) -> Result<String, ImportErrorKind> {
+    if record.len() > MAX_RECORD_LEN {
+        return Err(ImportErrorKind::TooLong);
+    }
+    let read = match format {
+        acta::FORMAT => acta::Record::parse(record).map(drop),
+        obsigna::FORMAT => obsigna::parse(record).map(drop),
+        _ => pipelock::parse(record).map(drop),
+    };
+    read.map_err(|why| match why {
+        Unread::Malformed(why) | Unread::Beyond(why) => ImportErrorKind::Unread(why),
+    })?;
+    Ok(body_of_bytes(format, record))
+}
+
+fn body_of_bytes(format: &str, record: &str) -> String {
+    format!(
+        "{{\"type\":\"foreign\",\"format\":\"{format}\",\"receipt_b64\":\"{}\"}}",
+        merkle::encode_base64(record.as_bytes())
+    )
 }
 
 fn import_line(format: &str, line: &str) -> Result<String, ImportErrorKind> {
@@ -85,10 +166,7 @@ fn import_line(format: &str, line: &str) -> Result<String, ImportErrorKind> {
     };
     shape.map_err(ImportErrorKind::Shape)?;
     if line.chars().any(|character| character < ' ') {
-        return Ok(format!(
-            "{{\"type\":\"foreign\",\"format\":\"{format}\",\"receipt_b64\":\"{}\"}}",
-            merkle::encode_base64(line.as_bytes())
-        ));
+        return Ok(body_of_bytes(format, line));
     }
     let body = format!("{{\"type\":\"foreign\",\"format\":\"{format}\",\"receipt\":{line}}}");
     // One level deeper than the record alone.
@@ -146,7 +224,7 @@ mod tests {
         let deep = LINE.replace("1.50", &format!("{}{}", "[".repeat(31), "]".repeat(31)));
         assert!(matches!(kind_of(&deep), (1, ImportErrorKind::Json(JsonError::TooDeep { .. }))));
         assert_eq!(import_lines("capbroker", "\n\n"), Err(ImportError::Empty));
-        assert_eq!(import_lines("obsigna", LINE), Err(ImportError::UnknownFormat(String::from("\"obsigna\""))));
+        assert_eq!(import_lines("unheard-of", LINE), Err(ImportError::UnknownFormat(String::from("\"unheard-of\""))));
     }
 
     #[test]

@@ -19,8 +19,10 @@ use crate::action::{Action, ChainedHistory, History, KeptBy, Prior};
 use crate::key::Key;
 use crate::quote::quoted;
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 pub(super) const FORMAT: &str = "sequence-attack-repro";
@@ -90,24 +92,24 @@ impl Record {
     }
 
     /// The view that the sequence rules judge.
-    pub(crate) fn action(&self, at: ReceiptRef) -> Action {
+    pub(crate) fn action(&self, at: ReceiptRef) -> Action<'static> {
         let customer = self
             .customer
             .clone()
             .or_else(|| self.resource.clone().filter(|resource| resource.starts_with(CUSTOMER_RECORD)));
         Action {
             at,
-            session: self.session.clone(),
-            resource: self.resource.clone(),
-            subjects: customer.map(|customer| format!("customer:{customer}")).into_iter().collect(),
-            action_class: Some(self.action_class.clone()),
+            session: self.session.clone().map(Cow::Owned),
+            resource: self.resource.clone().map(Cow::Owned),
+            subjects: customer.map(|customer| Cow::Owned(format!("customer:{customer}"))).into_iter().collect(),
+            action_class: Some(Cow::Owned(self.action_class.clone())),
             allowed: self.allowed,
-            prior: Some(Prior { classes: Some(self.prior.clone()), history: self.history() }),
+            prior: Some(Prior { classes: Some(Cow::Owned(self.prior.clone())), history: self.history() }),
             committed: Vec::new(),
         }
     }
 
-    fn history(&self) -> History {
+    fn history(&self) -> History<'static> {
         let of = match self.kept_by {
             KeptBy::Session => &self.session,
             KeptBy::Resource => &self.resource,
@@ -181,6 +183,7 @@ fn link(members: &Map<String, Value>) -> Result<Option<Link>, &'static str> {
 }
 
 /// The format's checks over all its records in a log, in the order of the log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SequenceAttackChecks {
     digests: CheckBuilder,
     chains: CheckBuilder,

@@ -123,6 +123,25 @@ impl TestWitness {
         self.journal_line(head, "cosigned", time_s);
     }
 
+    /// Cosigns the head that it holds again, every so often from one time to another, as its journal folds it into a line.
+    pub fn unchanged(&mut self, from_s: u64, until_s: u64, count: u64) {
+        let held = self.checkpoint.as_ref().unwrap().log_signed_only();
+        let line = cosign(held.note().text(), &self.key(), until_s).unwrap();
+        let head = held.checkpoint();
+        let journal = serde_json::json!({
+            "time": from_s * 1000,
+            "until": until_s * 1000,
+            "count": count,
+            "origin": head.origin.as_str(),
+            "outcome": "unchanged",
+            "size": head.size.0,
+            "root": head.root.0.to_base64(),
+            "seen_by": self.name,
+        });
+        self.journal.push(journal.to_string().into_bytes());
+        self.checkpoint = Some(held.with_cosignatures(&[line.to_line().unwrap()]));
+    }
+
     pub fn journal_line(&mut self, head: &SignedCheckpoint<Verified>, outcome: &str, time_s: u64) {
         let line = serde_json::json!({
             "time": time_s * 1000,
@@ -335,8 +354,16 @@ impl World {
         at: Option<u64>,
         max_age_ms: Option<u64>,
     ) -> Verdict {
-        let terms =
-            Terms { policy, issuers, rules, at: at.map(UnixMillis), max_age_ms, threads: 2, progress: &|_, _| {} };
+        let terms = Terms {
+            policy,
+            issuers,
+            rules,
+            at: at.map(UnixMillis),
+            max_age_ms,
+            outcome_deadline_ms: None,
+            threads: 2,
+            progress: &|_, _| {},
+        };
         audit::audit(bundle, &terms).unwrap()
     }
 }
@@ -392,6 +419,15 @@ pub fn failures(verdict: &Verdict) -> Vec<(String, &'static str)> {
         codes.map(|code| (check.id(), code)).collect::<Vec<_>>()
     };
     verdict.checks.iter().flat_map(failing).collect()
+}
+
+/// Kind and name of the accused key of every document that the audit made, each of which checks by itself.
+pub fn accusations(verdict: &Verdict) -> Vec<(&'static str, String)> {
+    let proven = |document: &serde_json::Value| {
+        let proven = audit::check_evidence(&document.to_string(), &[]).unwrap();
+        (proven.kind, proven.key.name().to_string())
+    };
+    verdict.evidence.iter().map(proven).collect()
 }
 
 pub fn size(world: &World) -> TreeSize {
