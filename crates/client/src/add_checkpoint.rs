@@ -34,10 +34,10 @@ pub const SIZE_TYPE: &str = "text/x.tlog.size";
 pub enum Pushed {
     /// It took the head.
     Taken {
-        /// Its cosignatures, each verified under its key over the head that was pushed. None is possible: then it
+        /// Its cosignatures, each verified under one of its keys over the head that was pushed. None is possible: then it
         /// answers under other keys than the one it was configured with.
         lines: Vec<CosignatureLine>,
-        /// Signature lines that are nothing of this witness's key over this head.
+        /// Signature lines that are nothing of this witness's keys over this head.
         dropped: usize,
     },
     /// It cosigned a head of this size last, and nothing now. Its word alone: no signature stands behind it.
@@ -45,7 +45,7 @@ pub enum Pushed {
 }
 
 impl WitnessClient {
-    /// Pushes `head` with the proof that it grew out of the head of size `old`. Only the log's own signature lines are
+    /// Pushes `head`, to be cosigned by `keys`, with the proof that it grew out of the head of size `old`. Only the log's own signature lines are
     /// sent: witnesses bound what they read, and what others signed is nothing to them.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl WitnessClient {
     /// proof that does not verify), no answer in time, or one that is not as specified.
     pub async fn add_checkpoint(
         &self,
-        key: &VerifierKey,
+        keys: &[VerifierKey],
         old: TreeSize,
         proof: &ConsistencyProof,
         head: &SignedCheckpoint<Verified>,
@@ -61,7 +61,7 @@ impl WitnessClient {
         let url = self.base.join("add-checkpoint");
         let body = body(old, proof, head).map_err(|reason| FetchError::request(&url, reason))?;
         match self.http.send(Request::post(url.clone(), wire::TEXT, Bytes::from(body), MAX_LINES_BYTES)).await {
-            Ok(answer) => taken(&url, &answer, key, head),
+            Ok(answer) => taken(&url, &answer, keys, head),
             Err(error) => match error.refusal().filter(|refusal| refusal.status == 409).and_then(held) {
                 Some(size) => Ok(Pushed::Holds(size)),
                 None => Err(error),
@@ -92,7 +92,12 @@ fn body(old: TreeSize, proof: &ConsistencyProof, head: &SignedCheckpoint<Verifie
 
 /// The lines of a 200. Each must be a signature line, or this is no witness that answers; those of other keys and kinds
 /// are ignored, as tlog-witness asks, and so is one of the witness's own that does not verify.
-fn taken(url: &Url, answer: &[u8], key: &VerifierKey, head: &SignedCheckpoint<Verified>) -> Result<Pushed, FetchError> {
+fn taken(
+    url: &Url,
+    answer: &[u8],
+    keys: &[VerifierKey],
+    head: &SignedCheckpoint<Verified>,
+) -> Result<Pushed, FetchError> {
     let bad = |reason: &str| FetchError::bad_body(url, reason);
     let text = std::str::from_utf8(answer).map_err(|_| bad("it is not UTF-8"))?;
     let whole = text.strip_suffix('\n').ok_or_else(|| bad("it is empty, or its last line does not end"))?;
@@ -100,7 +105,7 @@ fn taken(url: &Url, answer: &[u8], key: &VerifierKey, head: &SignedCheckpoint<Ve
     for line in whole.split('\n') {
         let signature = NoteSignature::parse(line).ok_or_else(|| bad("a line of it is no signature line"))?;
         match CosignatureLine::try_from(&signature) {
-            Ok(line) if line.verify(head.note().text(), key).is_ok() => lines.push(line),
+            Ok(line) if keys.iter().any(|key| line.verify(head.note().text(), key).is_ok()) => lines.push(line),
             Ok(_) | Err(_) => dropped += 1,
         }
     }
@@ -188,25 +193,30 @@ mod tests {
         let (head, older) = (head(&tree(3)), head(&tree(2)));
         let line = |text: &str, key: &SigningKey, time| cosign(text, key, time).unwrap().line;
         let good = line(head.note().text(), &mine, 5);
-        // Of another key, over another head, and of a kind that is longer than ours (as ML-DSA-44 lines are).
+        // Of another key, over another head, and of the right length for a key of another kind.
         let longer =
             NoteSignature { name: mine.name().clone(), key_id: note::KeyId([1, 2, 3, 4]), blob: vec![7; 2428] };
         let answer =
             [line(head.note().text(), &other, 5), line(older.note().text(), &mine, 5), longer.line(), good.clone()];
         let text = format!("{}\n", answer.join("\n"));
-        match taken(&url(), text.as_bytes(), &mine.verifier(), &head).unwrap() {
+        match taken(&url(), text.as_bytes(), &[mine.verifier()], &head).unwrap() {
             Pushed::Taken { lines, dropped } => {
                 assert_eq!(lines.iter().map(CosignatureLine::line).collect::<Vec<_>>(), std::slice::from_ref(&good));
                 assert_eq!(dropped, 3);
             }
             other => panic!("{other:?}"),
         }
+        // Both lines of a witness that has two keys.
+        let second = key("w.example", KeyKind::MlDsa44, 2);
+        let both = format!("{good}\n{}\n", line(head.note().text(), &second, 5));
+        let taken_both = taken(&url(), both.as_bytes(), &[mine.verifier(), second.verifier()], &head).unwrap();
+        assert!(matches!(taken_both, Pushed::Taken { lines, dropped: 0 } if lines.len() == 2));
         for bad in
             ["", "\n", "hello\n", &good, &format!("{good}\n\n"), &format!("{good}\r\n"), "\u{2014} w.example !\n"]
         {
-            assert!(taken(&url(), bad.as_bytes(), &mine.verifier(), &head).is_err(), "{bad:?}");
+            assert!(taken(&url(), bad.as_bytes(), &[mine.verifier()], &head).is_err(), "{bad:?}");
         }
-        assert!(taken(&url(), b"\xff\n", &mine.verifier(), &head).is_err());
+        assert!(taken(&url(), b"\xff\n", &[mine.verifier()], &head).is_err());
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //!
 //! Holds the checks that keep a typing error from becoming a request to somebody else. Does not resolve names.
 
+use crate::reach;
 use reqwest::Url;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// The address of a log or witness: `http` or `https`, a host, maybe a port and a path, nothing else.
@@ -30,6 +32,11 @@ pub enum AddressError {
 }
 
 impl BaseUrl {
+    /// The IP address that stands in it in place of a name, if one does.
+    pub fn ip_address(&self) -> Option<IpAddr> {
+        reach::literal(&self.0)
+    }
+
     /// The address `path` below this one. `path` is one of our own: made of segments that need no encoding.
     pub(crate) fn join(&self, path: &str) -> Url {
         let mut url = self.0.clone();

@@ -8,16 +8,20 @@ use crate::proof::OfferedProof;
 use crate::wire;
 use bytes::Bytes;
 use merkle::{LeafIndex, MAX_ENTRY_LEN};
+use note::{MAX_COSIGNATURE_LINE_LEN, MAX_SIGNATURES};
 use receipt::{IssuerName, Receipt, ReceiptId, SeqNo};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, HeaderName};
 use serde::de::DeserializeOwned;
 
-/// Most bytes of one proof inside a JSON string: 63 hashes of 45 bytes and a checkpoint with 64 Ed25519 cosignatures of
-/// 370 make 27 KiB; twice that for escapes.
-const MAX_PROOF_JSON: u64 = 56 * 1024;
+/// Most bytes of one proof inside a JSON string: as many of the longest cosignature lines as a checkpoint has, 224 kB, and
+/// 63 hashes of 45 bytes, the checkpoint's text and one more byte for each of 140 line ends in the rest.
+pub(crate) const MAX_PROOF_JSON: u64 = (MAX_SIGNATURES * MAX_COSIGNATURE_LINE_LEN + 8 * 1024) as u64;
 /// Most bytes of one answer about one receipt beside its proof and entry: a name of 255 bytes, an id, numbers, a sentence.
-const MAX_MEMBERS_JSON: u64 = 4 * 1024;
+pub(crate) const MAX_MEMBERS_JSON: u64 = 4 * 1024;
+/// Most bytes of the verdicts on one batch. A batch of the shortest receipts has 40,000; with proofs of 6 kB, which is the
+/// length with both lines of one witness, they take this much. Where there are more witnesses, smaller batches do.
+const MAX_VERDICTS_JSON: u64 = 256 * 1024 * 1024;
 /// Most bytes of one entry inside a JSON string: quotes, backslashes and line ends become two, anything else stays.
 const MAX_ENTRY_JSON: u64 = 2 * MAX_ENTRY_LEN as u64;
 /// Most bytes of the list of all issuers: a hundred thousand of 700 bytes each.
@@ -113,7 +117,7 @@ impl LogClient {
                 format!("a batch has at most {} bytes, this one {}", wire::MAX_BATCH_BYTES, batch.len()),
             ));
         }
-        let max_bytes = entries.len() as u64 * (MAX_PROOF_JSON + MAX_MEMBERS_JSON);
+        let max_bytes = MAX_VERDICTS_JSON.min(entries.len() as u64 * (MAX_PROOF_JSON + MAX_MEMBERS_JSON));
         let request =
             Request::post(url.clone(), wire::OCTETS, Bytes::from(batch), max_bytes).header(ACCEPT, wire::NDJSON);
         let answer = self.http.send(request).await?;
@@ -183,14 +187,7 @@ impl LogClient {
     pub async fn evidence_page(&self, page: u64) -> Result<Vec<String>, FetchError> {
         let url = self.base.join(&format!("v1/evidence/{page}"));
         let Some(answer) = self.ask(url.clone(), MAX_EVIDENCE_JSON).await? else { return Ok(Vec::new()) };
-        let documents = lines(&answer).map_err(|reason| FetchError::bad_body(&url, reason))?;
-        if documents.len() > wire::EVIDENCE_PAGE {
-            return Err(FetchError::bad_body(
-                &url,
-                format!("a page holds {} documents, at most {}", documents.len(), wire::EVIDENCE_PAGE),
-            ));
-        }
-        Ok(documents.into_iter().map(str::to_owned).collect())
+        documents(&url, &answer)
     }
 
     async fn look_up(&self, url: Url, is_asked_for: impl Fn(&Receipt) -> bool) -> Result<Option<Lookup>, FetchError> {
@@ -261,6 +258,16 @@ fn verdict(verdict: wire::BatchVerdict, entry: &[u8]) -> Result<Verdict, String>
 
 fn json<T: DeserializeOwned>(url: &Url, bytes: &[u8]) -> Result<T, FetchError> {
     serde_json::from_slice(bytes).map_err(|error| FetchError::bad_body(url, error))
+}
+
+/// The documents of a page of evidence, one a line.
+pub(crate) fn documents(url: &Url, answer: &[u8]) -> Result<Vec<String>, FetchError> {
+    let documents = lines(answer).map_err(|reason| FetchError::bad_body(url, reason))?;
+    if documents.len() > wire::EVIDENCE_PAGE {
+        let reason = format!("a page holds {} documents, at most {}", documents.len(), wire::EVIDENCE_PAGE);
+        return Err(FetchError::bad_body(url, reason));
+    }
+    Ok(documents.into_iter().map(str::to_owned).collect())
 }
 
 /// The lines of an NDJSON answer; each must end.

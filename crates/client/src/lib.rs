@@ -19,20 +19,26 @@
 //! ```
 //!
 //! * [`address`]: where a server is.
+//! * [`history`]: what the log shows of a subject, with proof.
 //! * [`http`]: requests that no server can hold, and what can go wrong with them, by blame.
+//! * [`reach`]: which addresses are connected to.
 //! * [`log`], [`calls`], [`witness`]: what the two serve, and what a log takes.
 //! * [`add_checkpoint`]: how a log pushes its head to a witness of any make.
 //! * [`proof`]: proofs as offered, and the one way in which they become checked.
 //! * [`outbox`], [`sender`]: receipts that survive any crash, and how they get to the log.
+//! * [`gate`]: what a gate's author uses: decisions, and scopes that end in outcomes.
 //! * [`wire`]: the JSON that log and clients exchange.
 
 pub mod add_checkpoint;
 pub mod address;
 pub mod calls;
+pub mod gate;
+pub mod history;
 pub mod http;
 pub mod log;
 pub mod outbox;
 pub mod proof;
+pub mod reach;
 pub mod sender;
 pub mod wire;
 pub mod witness;
@@ -40,9 +46,11 @@ pub mod witness;
 pub use add_checkpoint::Pushed;
 pub use address::{AddressError, BaseUrl};
 pub use calls::{Inclusion, Lookup, Verdict, Wait};
+pub use gate::{Gate, GateConfig};
 pub use http::{BoundedClient, Fault, FetchError, Refusal, Request, Timeouts};
 pub use log::LogClient;
 pub use outbox::{GateDescription, Outbox, OutboxError, OutboxView};
-pub use proof::{CheckedProof, OfferedProof, ProofFault};
+pub use proof::{CheckedProof, OfferedProof, ProofCheck, ProofFault};
+pub use reach::Reach;
 pub use sender::{Patience, SendError, Sender};
 pub use witness::WitnessClient;

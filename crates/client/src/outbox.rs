@@ -12,12 +12,20 @@
 //! may be used from many threads.
 
 mod append_only;
+mod calls;
+mod disclosures;
+mod drops;
 mod error;
 mod inputs;
+mod signing;
+mod small_files;
 mod status;
 mod store;
 mod verify;
+mod writer;
 
+pub use calls::{OpenCall, OpenCalls};
+pub use drops::{DropLine, DropReason, Drops};
 pub use error::{BodyFault, OutboxError};
 pub use inputs::SubmittedInput;
 pub use status::{OutboxView, Status};
@@ -27,15 +35,13 @@ pub use verify::{Fault as VerifyFault, Verification};
 use crate::proof::CheckedProof;
 use append_only::Access;
 use merkle::LeafIndex;
-use note::{KeyKind, SigningKey, Strict, VerifierKey};
-use receipt::{
-    Chain, Digest, IssuerName, IssuerState, Receipt, ReceiptId, SeqNo, UnixMillis, check_signature, find_credential,
-    ijson, place,
-};
-use serde_json::{Map, Value, json};
+use note::{KeyKind, SigningKey, VerifierKey};
+use receipt::{Digest, Disclosure, IssuerName, Receipt, ReceiptId, SeqNo, UnixMillis};
+use serde_json::{Map, Value};
+use signing::{Inner, Signer, is_open};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
-use store::{Acknowledged, KeptHead, Store};
+use store::Store;
 use tokio::sync::watch;
 
 /// What a gate says about itself in its first receipt (protocol 3.4).
@@ -60,22 +66,19 @@ struct Shared {
     inner: Mutex<Inner>,
     /// How many receipts there are.
     appended: watch::Sender<u64>,
+    /// The issuer's name; empty where there is neither a receipt nor a key.
+    name: String,
     /// How many of them are acknowledged.
     acknowledged: watch::Sender<u64>,
 }
 
-#[derive(Debug)]
-struct Inner {
-    store: Store,
-    signer: Option<Signer>,
-    /// A write failed: what is on disk is unknown.
-    stopped: bool,
-}
-
-#[derive(Debug)]
-struct Signer {
-    key: SigningKey,
-    gate: GateDescription,
+/// A body to be signed, and what opens the members of it that are committed.
+#[derive(Clone, Copy, Debug)]
+pub struct NewBody<'a> {
+    /// One JSON object on one line, signed as it stands.
+    pub text: &'a str,
+    /// Kept by the gate, in `disclosures/`.
+    pub disclosures: &'a [Disclosure],
 }
 
 /// A receipt that is signed, chained and durable, and will be sent.
@@ -134,8 +137,10 @@ impl Outbox {
         let (appended, acknowledged) =
             (watch::Sender::new(store.count()), watch::Sender::new(store.acknowledged_count()));
         let dir = store.dir.clone();
-        let inner = Mutex::new(Inner { store, signer, stopped: false });
-        Self(Arc::new(Shared { dir, inner, appended, acknowledged }))
+        let by_state = store.state().map(|state| state.name().to_string());
+        let name = by_state.or_else(|| signer.as_ref().map(|signer| signer.key.name().to_string())).unwrap_or_default();
+        let inner = Mutex::new(Inner { store, signer, next_key: None, stopped: false });
+        Self(Arc::new(Shared { dir, inner, appended, name, acknowledged }))
     }
 
     /// Signs a receipt with `body` (one JSON object on one line, signed as it stands), chains it to the previous one and
@@ -155,10 +160,62 @@ impl Outbox {
     /// # Errors
     /// As [`Outbox::append`].
     pub fn append_all(&self, bodies: &[impl AsRef<str>], now: UnixMillis) -> Result<Vec<Queued>, OutboxError> {
+        let bodies: Vec<NewBody<'_>> =
+            bodies.iter().map(|text| NewBody { text: text.as_ref(), disclosures: &[] }).collect();
+        let receipts = self.append_new(&bodies, now)?;
+        Ok(receipts.iter().map(Queued::of).collect())
+    }
+
+    /// The same, where bodies hold commitments: what opens them is durable in `disclosures/` before the receipts are. Answers
+    /// the receipts.
+    ///
+    /// # Errors
+    /// As [`Outbox::append`].
+    pub fn append_new(&self, bodies: &[NewBody<'_>], now: UnixMillis) -> Result<Vec<Receipt>, OutboxError> {
         let mut inner = self.working()?;
         let receipts = inner.append_all(bodies, now)?;
         self.0.appended.send_replace(inner.store.count());
-        Ok(receipts.iter().map(Queued::of).collect())
+        Ok(receipts)
+    }
+
+    /// What opens the committed members of the receipt at `seq`; empty where it has none.
+    ///
+    /// # Errors
+    /// [`OutboxError`].
+    pub fn disclosures(&self, seq: SeqNo) -> Result<Vec<Disclosure>, OutboxError> {
+        disclosures::read(&self.working()?.store.dir, seq)
+    }
+
+    /// How many receipts are not acknowledged.
+    ///
+    /// # Errors
+    /// [`OutboxError::Stopped`].
+    pub fn backlog(&self) -> Result<u64, OutboxError> {
+        let inner = self.working()?;
+        Ok(inner.store.count() - inner.store.acknowledged_count())
+    }
+
+    /// Whether a write failed, and nothing more is done until [`Outbox::reopen`].
+    pub fn is_stopped(&self) -> bool {
+        self.working().is_err()
+    }
+
+    /// After a write that failed: finds out what is on disk, and goes on with that. What was being written may be there or
+    /// not. Does nothing where no write failed.
+    ///
+    /// # Errors
+    /// [`OutboxError`]: the disk still refuses, or the files are damaged; the outbox stays stopped.
+    pub fn reopen(&self) -> Result<(), OutboxError> {
+        let was_poisoned = self.0.inner.is_poisoned();
+        let mut inner = self.0.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !inner.stopped && !was_poisoned {
+            return Ok(());
+        }
+        inner.reopen()?;
+        self.0.inner.clear_poison();
+        self.0.appended.send_replace(inner.store.count());
+        self.0.acknowledged.send_replace(inner.store.acknowledged_count());
+        Ok(())
     }
 
     /// Appends the `open`, where there is no receipt yet and `body`, which comes next, is none itself.
@@ -168,7 +225,7 @@ impl Outbox {
     pub fn ensure_open_before(&self, body: &str, now: UnixMillis) -> Result<(), OutboxError> {
         let mut inner = self.working()?;
         if inner.store.count() == 0 && !is_open(body) {
-            inner.append_all(&[] as &[&str], now)?;
+            inner.append_all(&[], now)?;
             self.0.appended.send_replace(inner.store.count());
         }
         Ok(())
@@ -199,6 +256,11 @@ impl Outbox {
         let inner = self.working()?;
         let by_state = inner.store.state().map(|state| state.name().clone());
         Ok(by_state.or_else(|| inner.signer.as_ref().map(|signer| IssuerName(signer.key.name().clone()))))
+    }
+
+    /// The issuer's name, also while the outbox is stopped; empty where there is neither a receipt nor a key.
+    pub fn name(&self) -> &str {
+        &self.0.name
     }
 
     /// The seq that the next receipt will have.
@@ -241,6 +303,31 @@ impl Outbox {
             next = found.as_ref().ok().and_then(|receipt| receipt.seq().next()).map(Ok);
             Some(found)
         })
+    }
+
+    /// The bytes of the receipts from `from` on, at most `most` of them and, beyond the first, `max_bytes` in the form in
+    /// which they are submitted. They are not parsed: what is here was.
+    ///
+    /// # Errors
+    /// [`OutboxError`].
+    pub fn entries_from(
+        &self,
+        from: SeqNo,
+        most: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<(SeqNo, Vec<u8>)>, OutboxError> {
+        let inner = self.working()?;
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        for seq in (from.0..inner.store.count()).take(most) {
+            let Some(entry) = inner.store.entry(seq)? else { break };
+            bytes += 2 + entry.len();
+            if bytes > max_bytes && !entries.is_empty() {
+                break;
+            }
+            entries.push((SeqNo(seq), entry));
+        }
+        Ok(entries)
     }
 
     /// Keeps proofs, durably, each for the next seq that has none or for one that has. What is kept was checked against
@@ -294,6 +381,14 @@ impl Outbox {
         Ok(())
     }
 
+    /// The head of the newest kept proof: the log's checkpoint as it came. `None` before the first.
+    ///
+    /// # Errors
+    /// [`OutboxError::Stopped`].
+    pub fn newest_kept_head(&self) -> Result<Option<String>, OutboxError> {
+        Ok(self.working()?.store.newest_head().map(|head| head.checkpoint.clone()))
+    }
+
     /// Keeps, durably, what the log did that no honest log does. `document` is one JSON object.
     ///
     /// # Errors
@@ -312,92 +407,20 @@ impl Outbox {
         self.0.acknowledged.subscribe()
     }
 
+    /// From now on receipts cannot be written, until [`Outbox::reopen`].
+    #[cfg(test)]
+    pub(crate) fn refuse_receipts(&self) {
+        if let Ok(mut inner) = self.0.inner.lock() {
+            inner.store.refuse_receipts();
+        }
+    }
+
     fn working(&self) -> Result<MutexGuard<'_, Inner>, OutboxError> {
         match self.0.inner.lock() {
             Ok(inner) if !inner.stopped => Ok(inner),
             // A thread that panicked inside a call leaves as much unknown as a failed write.
             _ => Err(OutboxError::Stopped),
         }
-    }
-}
-
-impl Inner {
-    fn append_all(&mut self, bodies: &[impl AsRef<str>], now: UnixMillis) -> Result<Vec<Receipt>, OutboxError> {
-        let Some(signer) = &self.signer else { return Err(OutboxError::NoKey) };
-        let mut state = match self.store.state() {
-            Some(state) => state.clone(),
-            None => IssuerState::registered(signer.key.verifier()),
-        };
-        let mut receipts = Vec::with_capacity(bodies.len() + 1);
-        let mut returned_from = 0;
-        if state.next_seq() == SeqNo(0) && !bodies.first().is_some_and(|body| is_open(body.as_ref())) {
-            let receipt = sign(&mut state, &signer.open_body(), now, &signer.key)
-                .map_err(|reason| OutboxError::Body { place: 0, reason })?;
-            receipts.push(receipt);
-            returned_from = 1;
-        }
-        for (place, body) in bodies.iter().enumerate() {
-            let receipt = sign(&mut state, body.as_ref(), now, &signer.key)
-                .map_err(|reason| OutboxError::Body { place, reason })?;
-            receipts.push(receipt);
-        }
-        if !receipts.is_empty() {
-            self.write(|store| store.append_receipts(&receipts, state))?;
-        }
-        Ok(receipts.split_off(returned_from))
-    }
-
-    fn rotate(&mut self, new: SigningKey, now: UnixMillis) -> Result<Receipt, OutboxError> {
-        if self.store.count() == 0 {
-            self.append_all(&[] as &[&str], now)?;
-        }
-        let (Some(signer), Some(state)) = (&self.signer, self.store.state()) else { return Err(OutboxError::NoKey) };
-        let body = |reason| OutboxError::Body { place: 0, reason };
-        let receipt = Chain::from(state).rotate(now, &signer.key, &new).map_err(|error| body(error.into()))?;
-        let state = admitted(state, &receipt).map_err(body)?;
-        self.write(|store| store.append_receipts(std::slice::from_ref(&receipt), state))?;
-        if let Some(signer) = &mut self.signer {
-            signer.key = new;
-        }
-        Ok(receipt)
-    }
-
-    fn acknowledge(&mut self, proofs: &[(SeqNo, CheckedProof)]) -> Result<(), OutboxError> {
-        let mut next = self.store.acknowledged_count();
-        let mut newest: Option<KeptHead> = self.store.newest_head().cloned();
-        let mut lines = Vec::with_capacity(proofs.len());
-        for (seq, proof) in proofs {
-            let refuse = |reason| OutboxError::Acknowledgement { seq: *seq, reason };
-            let entry = self.store.entry(seq.0)?.ok_or_else(|| refuse("there is no such receipt in the outbox"))?;
-            if proof.leaf() != merkle::leaf_hash(&entry) {
-                return Err(refuse("the proof is another receipt's"));
-            }
-            match self.store.log() {
-                None => return Err(OutboxError::NoLog(self.store.dir.clone())),
-                Some(log) if log.vkey != *proof.log_key() => return Err(refuse("the proof is another log's")),
-                Some(_) => {}
-            }
-            if seq.0 > next {
-                return Err(refuse("an earlier receipt is not acknowledged yet"));
-            }
-            next = next.max(seq.0 + 1);
-            let head = proof.checkpoint().checkpoint();
-            if let Some(held) = newest.as_ref().filter(|held| held.size == head.size && held.root != head.root) {
-                let offered = proof.checkpoint().note().to_string();
-                return Err(OutboxError::LogFork { size: head.size, held: held.checkpoint.clone(), offered });
-            }
-            newest =
-                Some(KeptHead { size: head.size, root: head.root, checkpoint: proof.checkpoint().note().to_string() });
-            lines.push(Acknowledged { seq: seq.0, index: proof.index().0, proof: proof.text().to_owned() });
-        }
-        if lines.is_empty() { Ok(()) } else { self.write(|store| store.append_acknowledged(&lines, newest)) }
-    }
-
-    /// Writes; after an error nothing more is written by this process.
-    fn write(&mut self, write: impl FnOnce(&mut Store) -> Result<(), OutboxError>) -> Result<(), OutboxError> {
-        let written = write(&mut self.store);
-        self.stopped = written.is_err();
-        written
     }
 }
 
@@ -416,44 +439,10 @@ fn kept(store: &Store, seq: SeqNo) -> Result<Option<Kept>, OutboxError> {
     Ok(Some(Kept { receipt, index: LeafIndex(acknowledged.index), proof: acknowledged.proof }))
 }
 
-impl Signer {
-    fn open_body(&self) -> String {
-        let mut body = Map::new();
-        body.insert("type".into(), json!("open"));
-        body.insert("vkey".into(), json!(self.key.verifier().to_string()));
-        let GateDescription { gate, heartbeat_ms, policy_digest } = &self.gate;
-        body.extend(gate.as_ref().map(|gate| ("gate".to_owned(), json!(gate))));
-        body.extend(heartbeat_ms.map(|heartbeat_ms| ("heartbeat_ms".to_owned(), json!(heartbeat_ms))));
-        body.extend(policy_digest.as_ref().map(|digest| ("policy_digest".to_owned(), json!(digest.to_string()))));
-        Value::Object(body).to_string()
-    }
-}
-
 impl Queued {
-    fn of(receipt: &Receipt) -> Self {
+    pub(crate) fn of(receipt: &Receipt) -> Self {
         Self { seq: receipt.seq(), id: receipt.id(), issued_at: receipt.issued_at() }
     }
-}
-
-/// Signs the receipt that continues `state`, and moves it on. Looks for credentials before anything is signed.
-fn sign(state: &mut IssuerState, body: &str, now: UnixMillis, key: &SigningKey) -> Result<Receipt, BodyFault> {
-    let members = ijson::parse_object(body)?;
-    if let Some(found) = find_credential(&members) {
-        return Err(BodyFault::Credential(found));
-    }
-    let receipt = Chain::from(&*state).next_text(body, now).sign(key)?;
-    *state = admitted(state, &receipt)?;
-    Ok(receipt)
-}
-
-/// The state after `receipt`, by the rule that the log will apply: what it would refuse is never written.
-fn admitted(state: &IssuerState, receipt: &Receipt) -> Result<IssuerState, BodyFault> {
-    let checked = check_signature(receipt, state, &Strict).map_err(BodyFault::Rule)?;
-    Ok(place(state, checked, &|_| None, None).map_err(BodyFault::Rule)?.state)
-}
-
-fn is_open(body: &str) -> bool {
-    ijson::parse_object(body).is_ok_and(|members| members.get("type") == Some(&json!("open")))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use merkle::{Hash, LeafIndex, ProofError};
 use note::{CheckpointError, ProofFormatError, SignedCheckpoint, TlogProof, Verified, VerifierKey};
+use std::sync::Arc;
 
 /// A proof as it came from a log. Nothing is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,15 @@ pub struct CheckedProof {
     text: String,
     leaf: Hash,
     index: LeafIndex,
-    checkpoint: SignedCheckpoint<Verified>,
+    checkpoint: Arc<SignedCheckpoint<Verified>>,
+}
+
+/// Checks proofs of one log. A batch is answered with many proofs under one head: its signature is computed once.
+#[derive(Debug)]
+pub struct ProofCheck {
+    log: VerifierKey,
+    /// The head that was found good last.
+    last: Option<Arc<SignedCheckpoint<Verified>>>,
 }
 
 /// Why an offered proof does not prove that the log holds the entry. The log, or whoever answered in its place,
@@ -67,9 +76,7 @@ impl OfferedProof {
     /// # Errors
     /// [`ProofFault`].
     pub fn check(&self, entry: &[u8], log: &VerifierKey) -> Result<CheckedProof, ProofFault> {
-        let checkpoint = self.proof.checkpoint.clone().verify(log)?;
-        let leaf = self.check_inclusion(entry)?;
-        Ok(CheckedProof { text: self.text.clone(), leaf, index: self.proof.index, checkpoint })
+        ProofCheck::new(log.clone()).check(self, entry)
     }
 
     /// The Merkle half of [`OfferedProof::check`]: that `entry` is under the head, whoever signed that. Returns the
@@ -84,6 +91,28 @@ impl OfferedProof {
             Ok(()) => Ok(leaf),
             Err(error) => Err(ProofFault::NotIncluded { index, error }),
         }
+    }
+}
+
+impl ProofCheck {
+    /// For proofs of `log`.
+    pub fn new(log: VerifierKey) -> Self {
+        Self { log, last: None }
+    }
+
+    /// Checks that the log signed the head of `offered` and that `entry` is in its tree.
+    ///
+    /// # Errors
+    /// [`ProofFault`].
+    pub fn check(&mut self, offered: &OfferedProof, entry: &[u8]) -> Result<CheckedProof, ProofFault> {
+        let head = &offered.proof.checkpoint;
+        // The same bytes under the same key: the same answer.
+        let checkpoint = match &self.last {
+            Some(last) if last.note() == head.note() => Arc::clone(last),
+            _ => Arc::clone(self.last.insert(Arc::new(head.clone().verify(&self.log)?))),
+        };
+        let leaf = offered.check_inclusion(entry)?;
+        Ok(CheckedProof { text: offered.text.clone(), leaf, index: offered.proof.index, checkpoint })
     }
 }
 
@@ -146,6 +175,18 @@ mod tests {
             (checked.index(), checked.leaf(), checked.text()),
             (LeafIndex(3), merkle::leaf_hash(&[3]), offered.text())
         );
+    }
+
+    #[test]
+    fn a_head_that_was_found_good_vouches_for_no_other_head_and_for_no_other_entry() {
+        let (log, forger) = (log_key("log.example/a", 1), log_key("log.example/a", 2));
+        let mut check = ProofCheck::new(log.verifier());
+        for index in 0..5 {
+            assert_eq!(check.check(&proof_of(index, &log), &[index as u8]).unwrap().index(), LeafIndex(index));
+            assert!(matches!(check.check(&proof_of(index, &log), &[9]), Err(ProofFault::NotIncluded { .. })));
+            let forged = check.check(&proof_of(index, &forger), &[index as u8]);
+            assert!(matches!(forged, Err(ProofFault::Head(CheckpointError::Unsigned))), "{forged:?}");
+        }
     }
 
     #[test]

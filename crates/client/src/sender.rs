@@ -19,20 +19,23 @@
 
 mod cosigned;
 mod error;
+mod honour;
 mod patience;
 
 pub use cosigned::CosignedError;
 pub use error::SendError;
+pub use honour::{Honour, Honoured};
 pub use patience::Patience;
+pub(crate) use patience::Waiting;
 
 use crate::calls::{Inclusion, Verdict};
 use crate::http::FetchError;
 use crate::log::LogClient;
 use crate::outbox::{Outbox, OutboxError};
-use crate::proof::CheckedProof;
+use crate::proof::{CheckedProof, ProofCheck, ProofFault};
 use crate::wire;
-use note::VerifierKey;
-use patience::Waiting;
+use cosign::LogFork;
+use note::{SignedCheckpoint, VerifierKey};
 use receipt::{IssuerName, Receipt, RefusalCode, SeqNo, UnixMillis};
 use serde_json::{Map, Value, json};
 use std::future::Future;
@@ -59,14 +62,37 @@ pub struct Sender {
     agrees: bool,
 }
 
+/// Receipts on their way.
+type Batch = Vec<(SeqNo, Vec<u8>)>;
+
+/// What the log answered to one batch.
+enum Answer {
+    /// One verdict a receipt.
+    Verdicts(Vec<Verdict>),
+    /// None, and the same may be sent again; the reason is for people.
+    Again(FetchError),
+    /// It wants smaller batches.
+    Smaller,
+}
+
 /// What one batch came to.
-enum Sent {
+enum Taken {
     /// So many more are acknowledged.
     Acknowledged(usize),
     /// None is, and the same may be sent again; the reason is for people.
     Again(FetchError),
-    /// The log wants smaller batches.
-    Smaller,
+}
+
+/// What of an answer holds.
+struct Checked {
+    proven: Vec<(SeqNo, CheckedProof)>,
+    stop: Option<(SeqNo, Vec<u8>, Stop)>,
+}
+
+/// What ends a batch before its last receipt.
+enum Stop {
+    BadProof(Box<Inclusion>, ProofFault),
+    Refused(wire::Refused),
 }
 
 impl Sender {
@@ -140,8 +166,9 @@ impl Sender {
     pub async fn flush(&mut self) -> Result<u64, SendError> {
         let mut waiting = Waiting::new(self.patience);
         let mut total = 0;
+        let mut answered: Option<(Batch, Answer)> = None;
         loop {
-            if !self.agrees && !self.unsent_batch().await?.is_empty() {
+            if !self.agrees && self.outbox.backlog()? > 0 {
                 match self.compare().await {
                     Ok(()) => {}
                     Err(SendError::Log(error)) if error.may_pass() => {
@@ -151,17 +178,50 @@ impl Sender {
                     Err(error) => return Err(error),
                 }
             }
-            let batch = self.unsent_batch().await?;
-            if batch.is_empty() {
-                return Ok(total);
-            }
-            match self.send(&batch).await? {
-                Sent::Acknowledged(count) => {
+            let (batch, answer) = match answered.take() {
+                Some(answered) => answered,
+                None => {
+                    let batch = self.batch_from(self.outbox.first_unsent()?).await?;
+                    if batch.is_empty() {
+                        return Ok(total);
+                    }
+                    let answer = self.ask(&batch).await?;
+                    (batch, answer)
+                }
+            };
+            let verdicts = match answer {
+                Answer::Verdicts(verdicts) => verdicts,
+                Answer::Again(error) => {
+                    self.wait(&mut waiting, error).await?;
+                    continue;
+                }
+                Answer::Smaller => {
+                    self.batch_receipts = (batch.len() / 2).max(1);
+                    continue;
+                }
+            };
+            // The log works on the next batch while the proofs of this one are checked and kept; but only once it has taken all of
+            // this one, or it would find a gap.
+            let is_whole = verdicts.last().is_some_and(|last| matches!(last, Verdict::Appended(_) | Verdict::Held(_)));
+            let after = batch.last().and_then(|(seq, _)| seq.next()).filter(|_| is_whole);
+            let next = match after {
+                Some(seq) => self.batch_from(seq).await?,
+                None => Vec::new(),
+            };
+            let taken = if next.is_empty() {
+                self.take(batch, verdicts).await?
+            } else {
+                let (taken, answer) = tokio::join!(self.take(batch, verdicts), self.ask(&next));
+                let taken = taken?;
+                answered = Some((next, answer?));
+                taken
+            };
+            match taken {
+                Taken::Acknowledged(count) => {
                     total += count as u64;
                     waiting = Waiting::new(self.patience);
                 }
-                Sent::Again(error) => self.wait(&mut waiting, error).await?,
-                Sent::Smaller => self.batch_receipts = (batch.len() / 2).max(1),
+                Taken::Again(error) => self.wait(&mut waiting, error).await?,
             }
         }
     }
@@ -203,64 +263,44 @@ impl Sender {
         }
     }
 
-    async fn send(&self, batch: &[Receipt]) -> Result<Sent, SendError> {
-        if let Some(last) = batch.last() {
-            self.outbox.mark_sent(SeqNo(last.seq().0 + 1))?;
+    /// Submits a batch.
+    async fn ask(&self, batch: &[(SeqNo, Vec<u8>)]) -> Result<Answer, SendError> {
+        if let Some((last, _)) = batch.last() {
+            self.outbox.mark_sent(SeqNo(last.0 + 1))?;
         }
-        let entries: Vec<&[u8]> = batch.iter().map(Receipt::bytes).collect();
-        let verdicts = match self.log.submit_batch(&entries).await {
-            Ok(verdicts) => verdicts,
-            Err(error) if error.may_pass() => return Ok(Sent::Again(error)),
+        let entries: Vec<&[u8]> = batch.iter().map(|(_, entry)| entry.as_slice()).collect();
+        match self.log.submit_batch(&entries).await {
+            Ok(verdicts) => Ok(Answer::Verdicts(verdicts)),
+            Err(error) if error.may_pass() => Ok(Answer::Again(error)),
             Err(error) if error.refusal().is_some_and(|refusal| refusal.status == 413) && batch.len() > 1 => {
-                return Ok(Sent::Smaller);
+                Ok(Answer::Smaller)
             }
-            Err(error) => return Err(SendError::Log(error)),
-        };
-        let mut proven = Vec::with_capacity(batch.len());
-        let mut stopped_by = None;
-        for (receipt, verdict) in batch.iter().zip(verdicts) {
-            match verdict {
-                Verdict::Appended(inclusion) | Verdict::Held(inclusion) => {
-                    match inclusion.proof.check(receipt.bytes(), &self.log_key) {
-                        Ok(proof) => proven.push((receipt.seq(), proof)),
-                        Err(fault) => {
-                            // What was proved before it stays proved.
-                            self.acknowledge(proven).await?;
-                            return Err(self.bad_proof(receipt, &inclusion, fault).await);
-                        }
-                    }
-                }
-                Verdict::Refused(refused) => {
-                    stopped_by = Some((receipt.clone(), refused));
-                    break;
-                }
-                // Nothing is skipped but after a refusal, which ended this loop.
-                Verdict::Skipped(skipped) => {
-                    let refused = wire::Refused {
-                        code: skipped.code,
-                        detail: skipped.detail,
-                        expected_seq: None,
-                        expected_prev: None,
-                    };
-                    stopped_by = Some((receipt.clone(), refused));
-                    break;
-                }
-            }
+            Err(error) => Err(SendError::Log(error)),
         }
+    }
+
+    /// Checks and keeps what the log answered.
+    async fn take(&self, batch: Batch, verdicts: Vec<Verdict>) -> Result<Taken, SendError> {
+        let mut check = ProofCheck::new(self.log_key.clone());
+        let Checked { proven, stop } = in_background(move || Ok(checked(batch, verdicts, &mut check))).await?;
         let count = proven.len();
+        // What was proved before a fault stays proved.
         self.acknowledge(proven).await?;
-        match stopped_by {
-            None => Ok(Sent::Acknowledged(count)),
-            Some((receipt, refused)) => self
-                .refused(&receipt, refused)
-                .await
-                .map(|again| if count > 0 { Sent::Acknowledged(count) } else { Sent::Again(again) }),
+        match stop {
+            None => Ok(Taken::Acknowledged(count)),
+            Some((seq, entry, Stop::BadProof(inclusion, fault))) => {
+                Err(self.bad_proof(seq, &entry, &inclusion, fault).await)
+            }
+            Some((seq, entry, Stop::Refused(refused))) => {
+                let again = self.refused(seq, &entry, refused).await?;
+                Ok(if count > 0 { Taken::Acknowledged(count) } else { Taken::Again(again) })
+            }
         }
     }
 
     /// What to do after a refusal: the receipts from there on may be sent again, or the sender stops.
-    async fn refused(&self, receipt: &Receipt, refused: wire::Refused) -> Result<FetchError, SendError> {
-        let (seq, acknowledged) = (receipt.seq(), self.outbox.first_unsent()?);
+    async fn refused(&self, seq: SeqNo, entry: &[u8], refused: wire::Refused) -> Result<FetchError, SendError> {
+        let acknowledged = self.outbox.first_unsent()?;
         let wire::Refused { code, detail, expected_seq, .. } = refused;
         let again = || {
             FetchError::bad_body(
@@ -277,11 +317,12 @@ impl Sender {
             ("gap", Some(expected)) if expected < seq => Ok(again()),
             ("fork", _) => {
                 let error = SendError::StreamsDiffer { seq, dir: self.outbox.dir().to_owned(), detail };
-                self.alarm("fork", seq, &error, &[("receipt", json!(receipt.to_string()))]).await;
+                self.alarm("fork", seq, &error, &[("receipt", text(entry))]).await;
                 Err(error)
             }
             (unknown, _) if unknown == RefusalCode::UnknownIssuer.as_str() => {
-                Err(self.unknown_issuer(receipt.issuer()))
+                let issuer = Receipt::parse(entry).map(|receipt| receipt.issuer().clone());
+                Err(issuer.map_or(SendError::Refused { seq, code, detail }, |issuer| self.unknown_issuer(&issuer)))
             }
             _ => Err(SendError::Refused { seq, code, detail }),
         }
@@ -301,10 +342,10 @@ impl Sender {
         error
     }
 
-    async fn bad_proof(&self, receipt: &Receipt, inclusion: &Inclusion, fault: crate::proof::ProofFault) -> SendError {
-        let error = SendError::BadProof { seq: receipt.seq(), dir: self.outbox.dir().to_owned(), fault };
-        let documents = [("receipt", json!(receipt.to_string())), ("proof", json!(inclusion.proof.text()))];
-        self.alarm("bad-proof", receipt.seq(), &error, &documents).await;
+    async fn bad_proof(&self, seq: SeqNo, entry: &[u8], inclusion: &Inclusion, fault: ProofFault) -> SendError {
+        let error = SendError::BadProof { seq, dir: self.outbox.dir().to_owned(), fault };
+        let documents = [("receipt", text(entry)), ("proof", json!(inclusion.proof.text()))];
+        self.alarm("bad-proof", seq, &error, &documents).await;
         error
     }
 
@@ -315,45 +356,81 @@ impl Sender {
             Err(OutboxError::LogFork { size, held, offered }) => {
                 let error =
                     SendError::Outbox(OutboxError::LogFork { size, held: held.clone(), offered: offered.clone() });
-                self.alarm("log-fork", first, &error, &[("held", json!(held)), ("offered", json!(offered))]).await;
+                let mut documents = vec![("held", json!(held)), ("offered", json!(offered))];
+                documents.extend(self.evidence(&held, &offered).map(|evidence| ("evidence", json!(evidence))));
+                self.alarm("log-fork", first, &error, &documents).await;
                 Err(error)
             }
             other => Ok(other?),
         }
     }
 
-    /// Keeps an alarm. Where even that fails, the error that is about to be returned says it all.
-    async fn alarm(&self, what: &str, seq: SeqNo, error: &SendError, documents: &[(&str, Value)]) {
-        let mut alarm = Map::new();
-        alarm.insert("at".into(), json!((self.clock)()));
-        alarm.insert("what".into(), json!(what));
-        alarm.insert("log".into(), json!(self.log_key));
-        alarm.insert("seq".into(), json!(seq));
-        alarm.insert("detail".into(), json!(error.to_string()));
-        alarm.extend(documents.iter().map(|(name, document)| ((*name).to_owned(), document.clone())));
-        let outbox = self.outbox.clone();
-        if let Err(kept) = in_background(move || outbox.keep_alarm(&alarm)).await {
-            tracing::error!(%kept, alarm = %error, "an alarm could not be kept");
-        }
+    /// The document that convicts the log of two heads of one size.
+    fn evidence(&self, held: &str, offered: &str) -> Option<LogFork> {
+        let head =
+            |text: &str| SignedCheckpoint::parse(text.as_bytes()).and_then(|head| head.verify(&self.log_key)).ok();
+        LogFork::make(&head(held)?, &head(offered)?, None).ok()
     }
 
-    /// The oldest unacknowledged receipts, as many as go into one batch.
-    async fn unsent_batch(&self) -> Result<Vec<Receipt>, SendError> {
+    async fn alarm(&self, what: &str, seq: SeqNo, error: &SendError, documents: &[(&str, Value)]) {
+        keep_alarm(&self.outbox, (self.clock)(), &self.log_key, what, Some(seq), error, documents).await;
+    }
+
+    /// The receipts from `seq` on, as many as go into one batch.
+    async fn batch_from(&self, seq: SeqNo) -> Result<Batch, SendError> {
         let (outbox, most) = (self.outbox.clone(), self.batch_receipts);
-        let batch = in_background(move || {
-            let mut batch: Vec<Receipt> = Vec::new();
-            let mut bytes = 0;
-            for receipt in outbox.unsent().take(most) {
-                let receipt = receipt?;
-                bytes += 2 + receipt.bytes().len();
-                if bytes > BATCH_BYTES && !batch.is_empty() {
-                    break;
+        Ok(in_background(move || outbox.entries_from(seq, most, BATCH_BYTES)).await?)
+    }
+}
+
+/// The proofs that hold, up to what ends the batch early, if anything does.
+fn checked(batch: Batch, verdicts: Vec<Verdict>, check: &mut ProofCheck) -> Checked {
+    let mut proven = Vec::with_capacity(batch.len());
+    for ((seq, entry), verdict) in batch.into_iter().zip(verdicts) {
+        let stop = match verdict {
+            Verdict::Appended(inclusion) | Verdict::Held(inclusion) => match check.check(&inclusion.proof, &entry) {
+                Ok(proof) => {
+                    proven.push((seq, proof));
+                    continue;
                 }
-                batch.push(receipt);
+                Err(fault) => Stop::BadProof(Box::new(inclusion), fault),
+            },
+            Verdict::Refused(refused) => Stop::Refused(refused),
+            // Nothing is skipped but after a refusal, which ended this loop.
+            Verdict::Skipped(wire::Skipped { code, detail }) => {
+                Stop::Refused(wire::Refused { code, detail, expected_seq: None, expected_prev: None })
             }
-            Ok(batch)
-        });
-        Ok(batch.await?)
+        };
+        return Checked { proven, stop: Some((seq, entry, stop)) };
+    }
+    Checked { proven, stop: None }
+}
+
+/// An entry as text, for an alarm.
+fn text(entry: &[u8]) -> Value {
+    Value::String(String::from_utf8_lossy(entry).into_owned())
+}
+
+/// Keeps an alarm. Where even that fails, the error that is about to be returned says it all.
+async fn keep_alarm(
+    outbox: &Outbox,
+    now: UnixMillis,
+    log_key: &VerifierKey,
+    what: &str,
+    seq: Option<SeqNo>,
+    error: &SendError,
+    documents: &[(&str, Value)],
+) {
+    let mut alarm = Map::new();
+    alarm.insert("at".into(), json!(now));
+    alarm.insert("what".into(), json!(what));
+    alarm.insert("log".into(), json!(log_key));
+    alarm.extend(seq.map(|seq| ("seq".to_owned(), json!(seq))));
+    alarm.insert("detail".into(), json!(error.to_string()));
+    alarm.extend(documents.iter().map(|(name, document)| ((*name).to_owned(), document.clone())));
+    let outbox = outbox.clone();
+    if let Err(kept) = in_background(move || outbox.keep_alarm(&alarm)).await {
+        tracing::error!(%kept, alarm = %error, "an alarm could not be kept");
     }
 }
 

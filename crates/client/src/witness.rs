@@ -4,22 +4,34 @@
 //! GET  /<sha256(origin) hex>/checkpoint
 //! POST /nudge/<sha256(origin) hex>            no body; answered with cosignature lines
 //! GET  /journal/…                             a tiled log's static resources
+//! GET  /evidence/<N>                          a page of evidence, one document a line
+//! GET  /status                                how it is, JSON
 //! ```
 //!
 //! Nothing that comes back is verified here: the caller has the witness's key and the text it must have cosigned.
 
 use crate::address::BaseUrl;
+use crate::calls::documents;
 use crate::http::{BoundedClient, FetchError, Request};
 use crate::log::LogClient;
 use crate::wire;
 use bytes::Bytes;
-use note::{CosignatureLine, MAX_NOTE_LEN, Origin};
+use note::{CosignatureLine, MAX_COSIGNATURE_LINE_LEN, MAX_NOTE_LEN, Origin};
 use reqwest::Url;
 use sha2::{Digest, Sha256};
 
-/// Most bytes of the answer to a nudge or a push: one line a key of the witness. A line has at most 370 bytes with Ed25519 and
-/// 3.6 kB with ML-DSA-44; four levels of both are below 16 KiB.
+/// Most bytes of the answer to a nudge or a push: one line a key of the witness. A line has at most 365 bytes with Ed25519 and
+/// 3,505 with ML-DSA-44; four levels of both are below 16 KiB.
 pub(crate) const MAX_LINES_BYTES: u64 = 16 * 1024;
+
+const _: () = assert!(4 * (365 + MAX_COSIGNATURE_LINE_LEN as u64) <= MAX_LINES_BYTES);
+
+/// Most bytes of a page of evidence: 256 documents of 256 KiB, which two heads of the longest that a witness keeps and the
+/// proof between them fill to a third.
+const MAX_EVIDENCE_BYTES: u64 = wire::EVIDENCE_PAGE as u64 * 256 * 1024;
+
+/// Most bytes of a status: the most logs a witness has, 1,024, at 4 KiB each.
+const MAX_STATUS_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A witness. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -63,6 +75,32 @@ impl WitnessClient {
         let url = self.base.join(&format!("nudge/{}", origin_hash(origin)));
         let answer = self.http.send(Request::post(url.clone(), wire::TEXT, Bytes::new(), MAX_LINES_BYTES)).await?;
         cosignature_lines(&url, &answer)
+    }
+
+    /// Page `page` of the evidence that the witness holds, one JSON document each, oldest first, unchecked. Empty beyond the
+    /// last.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub async fn evidence_page(&self, page: u64) -> Result<Vec<String>, FetchError> {
+        let url = self.base.join(&format!("evidence/{page}"));
+        match self.http.send(Request::get(url.clone(), MAX_EVIDENCE_BYTES)).await {
+            Ok(answer) => documents(&url, &answer),
+            Err(error) if error.is_missing() => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What it says of itself, JSON, unread; `None` where the server has nothing of that name and so is no witness.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub async fn status(&self) -> Result<Option<Bytes>, FetchError> {
+        match self.http.send(Request::get(self.base.join("status"), MAX_STATUS_BYTES)).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The witness's journal: a tiled log with the origin `<witness name>/journal`.

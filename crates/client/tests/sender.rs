@@ -249,6 +249,22 @@ async fn a_log_that_lost_what_it_proved_is_an_alarm() {
 }
 
 #[tokio::test]
+async fn a_log_that_loses_what_it_proved_between_two_batches_is_an_alarm() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = StrictLog::start(&[&issuer_key()]).await;
+    let at_first = log.lock().issuers.clone();
+    let outbox = open(dir.path());
+    append(&outbox, 0, 3);
+    let mut sender = sender(&outbox, &log);
+    sender.flush().await.unwrap();
+    log.lock().issuers = at_first;
+    append(&outbox, 3, 4);
+    let error = sender.flush().await.unwrap_err();
+    assert!(matches!(error, SendError::LogLost { log_has: SeqNo(0), acknowledged: SeqNo(4), .. }), "{error}");
+    assert_eq!(outbox.status().unwrap().alarms, 1);
+}
+
+#[tokio::test]
 async fn a_log_that_signs_two_roots_for_one_size_is_an_alarm_with_both_heads() {
     let dir = tempfile::tempdir().unwrap();
     let other_issuer = SigningKey::from_seed(KeyName::new("gate.example/other").unwrap(), KeyKind::Ed25519, [2; 32]);

@@ -30,7 +30,7 @@ const MISSPELT_WITHIN_EDITS: usize = 2;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the configuration file {path}: {source}")]
+    #[error("cannot read the configuration file {path}: {source}; name the right one with --config")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -187,7 +187,11 @@ pub fn load_with_environment<T: DeserializeOwned>(
     Ok(Loaded { values, base })
 }
 
-fn read_file(path: &Path) -> Result<toml::Table, ConfigError> {
+/// The TOML of a configuration file.
+///
+/// # Errors
+/// [`ConfigError`]: it cannot be read, is too large or no TOML.
+pub(crate) fn read_file(path: &Path) -> Result<toml::Table, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
     if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE_BYTES {
         return Err(ConfigError::TooLarge { path: path.to_owned() });

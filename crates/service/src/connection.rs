@@ -12,6 +12,7 @@
 
 use crate::limits::Limits;
 use crate::places::Seat;
+use crate::socket::Socket;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Bytes discarded after our end is closed: the largest refused upload that a well-meaning client has
@@ -29,7 +29,7 @@ const LINGER_BYTES: usize = 4 * 1024 * 1024;
 const LINGER: Duration = Duration::from_millis(1000);
 
 pub(crate) struct BoundedStream {
-    stream: TcpStream,
+    stream: Socket,
     write_deadline: Duration,
     write_bytes_per_s: u64,
     stall: Option<Pin<Box<Sleep>>>,
@@ -94,7 +94,7 @@ struct Linger {
 }
 
 impl BoundedStream {
-    pub(crate) fn new(stream: TcpStream, limits: &Limits) -> Self {
+    pub(crate) fn new(stream: Socket, limits: &Limits) -> Self {
         Self {
             stream,
             write_deadline: Duration::from_millis(limits.write_deadline_ms),

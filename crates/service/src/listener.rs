@@ -15,6 +15,7 @@ use crate::descriptors;
 use crate::limits::Limits;
 use crate::places::{Place, Places};
 use crate::problem;
+use crate::socket::{Listening, Socket};
 use crate::tls::Tls;
 use axum::Router;
 use axum::body::Body;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream, ToSocketAddrs};
+use tokio::net::{TcpListener, TcpSocket, ToSocketAddrs};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -88,19 +89,19 @@ pub struct Drained {
 
 /// [`Server::serve`] over plain HTTP.
 pub async fn serve(
-    listener: TcpListener,
+    listener: impl Into<Listening>,
     router: Router,
     limits: Limits,
     shutdown: impl Future<Output = ()>,
 ) -> Drained {
-    Server { listener, router, limits, tls: None }.serve(shutdown).await
+    Server { listener: listener.into(), router, limits, tls: None }.serve(shutdown).await
 }
 
 /// What is served where.
 #[derive(Debug)]
 pub struct Server {
     /// Where connections come from.
-    pub listener: TcpListener,
+    pub listener: Listening,
     /// What answers them.
     pub router: Router,
     /// What they may make us hold.
@@ -191,7 +192,7 @@ fn describe() {
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Socket,
     peer: SocketAddr,
     place: Place,
     router: Router,
@@ -204,10 +205,8 @@ impl Connection {
     /// Holds its place to its end.
     async fn run(self) {
         let Self { stream, peer, place, router, limits, tls, stopping } = self;
-        // An answer is one small write or a few: waiting for more to send only adds latency.
-        let _ = stream.set_nodelay(true);
         let standing = Standing::new(place.seat());
-        let stream = BoundedStream::new(stream, &limits).telling(standing.clone());
+        let stream = BoundedStream::new(stream.without_delay(), &limits).telling(standing.clone());
         let exchange = Exchange { peer, router, limits, standing, stopping: stopping.clone() };
         let served = async {
             let Some(tls) = tls else { return exchange.run(stream).await };

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// millisecond, one that waits for an fsync a few, one that waits for witnesses up to seconds.
 const LATENCY_BUCKETS_S: [f64; 12] = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
 
-/// Upper bounds of histograms whose name ends in `_receipts`: powers of four up to the largest group of a commit, and one above
+/// Upper bounds of histograms that count (whose name ends in `_receipts` or `_records`): powers of four up to the largest group of a commit, and one above
 /// it for the largest batch.
 const COUNT_BUCKETS: [f64; 9] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0];
 
@@ -59,8 +59,10 @@ fn handle() -> Option<&'static PrometheusHandle> {
     RECORDER
         .get_or_init(|| {
             let builder = PrometheusBuilder::new().set_buckets(&LATENCY_BUCKETS_S).ok()?;
-            let counts = Matcher::Suffix("_receipts".to_owned());
-            let recorder = builder.set_buckets_for_metric(counts, &COUNT_BUCKETS).ok()?.build_recorder();
+            let builder = ["_receipts", "_records"].into_iter().try_fold(builder, |builder, counts| {
+                builder.set_buckets_for_metric(Matcher::Suffix(counts.to_owned()), &COUNT_BUCKETS)
+            });
+            let recorder = builder.ok()?.build_recorder();
             let handle = recorder.handle();
             metrics::set_global_recorder(recorder).ok()?;
             Some(handle)

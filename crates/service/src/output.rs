@@ -3,6 +3,7 @@
 //! Much of what is printed was said by somebody else: a log's refusal, a witness's status, a name. What a terminal would
 //! obey, or an eye would miss, is escaped here, so that nobody who prints has to remember to.
 
+use crate::ascii_json;
 use crate::withheld::without_private_keys;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -77,8 +78,7 @@ impl Output {
         words: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
         if self.json {
-            let line = serde_json::to_string(value).map_err(io::Error::other)?;
-            writeln!(to, "{}", harmless(&line, |unit| format!("\\u{unit:04x}")))?;
+            writeln!(to, "{}", ascii_json::to_string(value).map_err(io::Error::other)?)?;
         } else {
             let mut text = Vec::new();
             words(&mut text)?;
@@ -102,20 +102,14 @@ fn complaint(reason: &str) -> String {
     if rest.is_empty() { shown } else { format!("{shown} ... ({} bytes)", reason.len()) }
 }
 
-/// `text` with everything escaped that is no more than what it looks like, but for line ends.
+/// `text` with every character escaped that a terminal could obey or an eye could miss, but for line ends.
 fn plain(text: &str) -> String {
-    harmless(text, |unit| format!("\\u{{{unit:x}}}"))
-}
-
-/// `text` with every character that a terminal could obey or an eye could miss written by `escape`, which is handed its
-/// UTF-16 units, as JSON spells them.
-fn harmless(text: &str, escape: impl Fn(u16) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         if character == '\n' || !is_treacherous(character) {
             out.push(character);
         } else {
-            out.extend(character.encode_utf16(&mut [0; 2]).iter().map(|unit| escape(*unit)));
+            out.extend(character.escape_unicode());
         }
     }
     out
@@ -160,8 +154,10 @@ mod tests {
         assert_eq!(serde_json::from_slice::<serde_json::Value>(&json).unwrap(), value);
         let mut words = Vec::new();
         Output::new(false).print_to(&mut words, &value, |to| writeln!(to, "{hostile}")).unwrap();
-        for text in [String::from_utf8(json).unwrap(), String::from_utf8(words).unwrap()] {
-            assert!(text.contains('é') && text.ends_with('\n'), "{text:?}");
+        let words = String::from_utf8(words).unwrap();
+        assert!(words.contains('é'), "{words:?}");
+        for text in [String::from_utf8(json).unwrap(), words] {
+            assert!(text.ends_with('\n'), "{text:?}");
             assert!(!text.trim_end_matches('\n').chars().any(is_treacherous), "{text:?}");
         }
     }

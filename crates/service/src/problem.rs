@@ -124,16 +124,16 @@ pub fn overloaded(detail: impl Into<String>) -> Problem {
 
 /// Makes `router` answer unknown paths and wrong methods with problem documents too.
 pub fn with_fallbacks<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
-    router
-        .fallback(|| async { not_found("check the path; it is matched byte for byte and takes no query") })
-        .method_not_allowed_fallback(|| async {
+    router.fallback(|| async { not_found("check the path; it is matched byte for byte") }).method_not_allowed_fallback(
+        || async {
             Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "method-not-allowed",
                 "This path does not take this method",
                 "use one of the methods that the Allow header names",
             )
-        })
+        },
+    )
 }
 
 #[cfg(test)]

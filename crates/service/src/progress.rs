@@ -1,22 +1,35 @@
 //! A progress bar, on a terminal only. Elsewhere it draws nothing and costs nothing.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// Work whose size is known, shown while it runs. Dropping it clears the line.
+/// Work that is shown while it runs. Dropping it clears the line.
 #[derive(Debug)]
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Starts at 0 of `total` units of `what` (plural: `entries`).
+    /// Starts at 0 of `total` units of `what` (plural: `entries`). Shows the rate and the time left.
     pub fn new(total: u64, what: impl Into<Cow<'static, str>>) -> Self {
+        Self::drawn(Some(total), "{bar:30} {human_pos}/{human_len} {msg}  {rate}  {eta} left", what.into())
+    }
+
+    /// The same where nobody knows how many there are: counts them, and shows the rate.
+    pub fn counting(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::drawn(None, "{human_pos} {msg}  {rate}", what.into())
+    }
+
+    fn drawn(total: Option<u64>, template: &str, what: Cow<'static, str>) -> Self {
         let target =
             if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(total), target).with_message(what);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} {msg}  {per_sec}  {eta} left")
-        {
-            bar.set_style(style);
+        let bar = ProgressBar::with_draw_target(total, target).with_message(what);
+        // Fractions of an entry tell nobody anything.
+        let rate = |state: &ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{}/s", HumanCount(state.per_sec() as u64));
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.with_key("rate", rate));
         }
         Self(bar)
     }
@@ -53,5 +66,8 @@ mod tests {
         progress.advance(3);
         progress.advance(4);
         assert_eq!(progress.done(), 7);
+        let counting = Progress::counting("heads");
+        counting.advance(2);
+        assert_eq!(counting.done(), 2);
     }
 }

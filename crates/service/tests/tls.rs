@@ -54,7 +54,7 @@ impl Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let server = Server { listener, router, limits, tls: Some(Arc::clone(&tls)) };
+        let server = Server { listener: listener.into(), router, limits, tls: Some(Arc::clone(&tls)) };
         let ended = tokio::spawn(server.serve(async { _ = stopped.await }));
         (Self { address, tls, dir, stop, ended }, root)
     }

@@ -88,14 +88,6 @@ pub enum StoreError {
         /// The limit.
         limit: usize,
     },
-    /// The caller wants to hold a head that no slot can take.
-    #[error(
-        "the head and its cosignature are longer than the {limit} bytes of a slot; it is not held, and so must not be cosigned"
-    )]
-    HeadTooLong {
-        /// The limit.
-        limit: usize,
-    },
     /// The head could not be signed.
     #[error("the head cannot be signed: {0}; the key must be the log's own")]
     Sign(#[from] note::CheckpointError),

@@ -21,7 +21,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Documents a page (protocol, 5.2).
 pub const EVIDENCE_PAGE: usize = 256;
 /// The longest document: two receipts of 65,535 bytes, each byte escaped to six, and some names.
-const MAX_DOCUMENT: usize = 1 << 20;
+pub const MAX_DOCUMENT: usize = 1 << 20;
 
 /// The writing end.
 #[derive(Debug)]
@@ -131,8 +131,11 @@ impl EvidenceFile {
 }
 
 impl EvidenceReader {
-    /// What is in the file in `dir` now, to read it. A line without an end is not counted.
-    pub(crate) fn look(dir: &Path) -> Result<EvidenceReader, StoreError> {
+    /// What is in the file in `dir` now, to read it, whoever has it open to write. A line without an end is not counted.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it is not there or cannot be read.
+    pub fn look(dir: &Path) -> Result<EvidenceReader, StoreError> {
         let file = crate::append_file::FileReader::open(&RealDisk, dir.join("evidence.ndjson"))?;
         let mut bounds = vec![0];
         let mut lines = BufReader::new(file.stream());

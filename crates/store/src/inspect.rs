@@ -12,14 +12,14 @@ use crate::issuer_index::IssuerIndex;
 use crate::log_store::LogStore;
 use crate::look::{Newest, keep_still, look};
 use crate::reader::TlogReader;
-use crate::replay::{Placer, Places, bad_signature};
+use crate::replay::Places;
 use crate::state::{Remembered, State};
 use crate::tlog::HASH_COUNT;
 use crate::verify::{Inspection, TreeCheck};
-use crate::walk::{Item, Judge, Read, ReadPage, Unsigned, Work, walk};
+use crate::walk::{Item, Read, ReadPage, Work, walk};
 use merkle::{Hash, LeafIndex, RootHash, TreeSize, root_of};
 use note::{SignedCheckpoint, VerifierKey};
-use receipt::{Heading, IssuerName, IssuerState, Malformed, Receipt, ReceiptId};
+use receipt::{Heading, IssuerName, IssuerState, Judge, Malformed, Receipt, ReceiptId, Roll, Unsigned};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
@@ -182,7 +182,7 @@ pub(crate) struct StoreJudge<'a> {
     saved: Option<Remembered>,
     /// How many receipts each issuer had when the states were saved: so many its array must have.
     saved_counts: HashMap<IssuerName, u64>,
-    placer: Placer,
+    roll: Roll,
     places: Places,
     /// Something is damaged: what the rule says of later receipts may only follow from that.
     is_damaged: bool,
@@ -210,7 +210,7 @@ impl<'a> StoreJudge<'a> {
             signatures,
             saved,
             saved_counts,
-            placer: Placer::default(),
+            roll: Roll::of_openers(),
             places: Places::default(),
             is_damaged: false,
             lost_track: HashSet::new(),
@@ -245,8 +245,8 @@ impl<'a> StoreJudge<'a> {
             self.report.findings.add(Finding::derived(&self.state_path(), "leaf", stored.size.0, why));
         }
         self.report.looked_at = Inspection { entries: stored.size.0, heads: stored.head_count };
-        self.report.issuers = self.placer.issuers.len() as u64;
-        Ok((self.report, self.placer.issuers))
+        self.report.issuers = self.roll.states().len() as u64;
+        Ok((self.report, self.roll.into_states()))
     }
 
     fn judge(&mut self, index: LeafIndex, receipt: Receipt, unsigned: &mut Vec<Unsigned>) {
@@ -255,15 +255,15 @@ impl<'a> StoreJudge<'a> {
             return;
         }
         let issuer = receipt.issuer().clone();
-        match self.placer.place(index, receipt) {
+        match self.roll.place(index, receipt, None) {
             Ok(placed) => {
                 self.places.add(placed.receipt.issuer(), placed.receipt.seq(), index);
                 if self.signatures {
                     unsigned.push(placed);
                 }
             }
-            Err(why) => {
-                self.refused(index, &why);
+            Err(refusal) => {
+                self.refused(index, &refusal.to_string());
                 self.lost_track.insert(issuer);
             }
         }
@@ -275,8 +275,7 @@ impl<'a> StoreJudge<'a> {
             self.report.unjudged += 1;
             return true;
         }
-        let state = self.placer.issuers.get_mut(&heading.issuer);
-        let follows = state.is_some_and(|state| state.follow(heading, ReceiptId(leaf)));
+        let follows = self.roll.follow(heading, ReceiptId(leaf));
         if follows {
             self.places.add(&heading.issuer, heading.seq, index);
         }
@@ -314,7 +313,7 @@ impl<'a> StoreJudge<'a> {
 
     fn compare_lengths(&mut self) -> Result<(), StoreError> {
         let mut known = HashSet::new();
-        for state in self.placer.issuers.values() {
+        for state in self.roll.states().values() {
             let path = self.index.path(state.name());
             known.insert(path.clone());
             if self.lost_track.contains(state.name()) {
@@ -350,9 +349,9 @@ impl<'a> StoreJudge<'a> {
             self.report.findings.add(Finding::derived(&path, "leaf", size.0, "the states are of another tree"));
         }
         let saved: HashMap<&IssuerName, &IssuerState> = saved.issuers.iter().map(|one| (one.name(), one)).collect();
-        let names: HashSet<&IssuerName> = saved.keys().copied().chain(self.placer.issuers.keys()).collect();
+        let names: HashSet<&IssuerName> = saved.keys().copied().chain(self.roll.states().keys()).collect();
         for name in names.into_iter().filter(|name| !self.lost_track.contains(*name)) {
-            if saved.get(name).copied() != self.placer.issuers.get(name) {
+            if saved.get(name).copied() != self.roll.states().get(name) {
                 let why = format!("the saved state of {name} is not the one after its receipts");
                 self.report.findings.add(Finding::derived(&path, "leaf", size.0, why));
             }
@@ -365,6 +364,9 @@ impl<'a> StoreJudge<'a> {
 }
 
 impl Judge for StoreJudge<'_> {
+    type Page = ReadPage;
+    type Error = StoreError;
+
     fn page(&mut self, page: ReadPage, unsigned: &mut Vec<Unsigned>) -> Result<(), StoreError> {
         let damaged = self.tree.page(&page, &mut self.report.findings)?;
         self.is_damaged |= !damaged.is_empty();
@@ -391,7 +393,7 @@ impl Judge for StoreJudge<'_> {
     }
 
     fn bad_signature(&mut self, unsigned: &Unsigned) -> Result<(), StoreError> {
-        self.refused(unsigned.index, &bad_signature(unsigned));
+        self.refused(unsigned.index, &unsigned.refusal().to_string());
         Ok(())
     }
 }

@@ -10,7 +10,8 @@
 //! * [`Snapshot`]: a log read beside whoever writes it
 //! * [`commit`]: the order of a commit, as a machine
 //! * [`disk`]: what is asked of a disk, so that tests can put another one underneath
-//! * [`HeadSlots`]: the head that a witness holds for one log
+//! * [`Cosigned`], [`TimestampFloor`]: what a witness signed, and when it may leave
+//! * [`read_whole`], [`replace_whole`]: a small derived file, replaced as a whole
 //! * [`EvidenceFile`]: evidence documents, for log and witness
 //! * [`Sealed`]: a signature that nobody sees before it is durable
 //!
@@ -18,11 +19,13 @@
 
 mod append_file;
 pub mod commit;
+mod cosigned;
 mod count_file;
 pub mod disk;
 mod error;
 mod evidence;
 mod finding;
+mod floor;
 mod ids;
 mod ids_check;
 mod ids_failure;
@@ -38,23 +41,25 @@ mod replay;
 mod saver;
 mod sealed;
 mod served;
-mod slots;
 mod snapshot;
 mod state;
 mod tlog;
 mod torn;
 mod verify;
 mod walk;
+mod whole_file;
 
+pub use cosigned::{Again, Cosigned};
 pub use error::StoreError;
-pub use evidence::{EVIDENCE_PAGE, EvidenceFile, EvidenceReader};
+pub use evidence::{EVIDENCE_PAGE, EvidenceFile, EvidenceReader, MAX_DOCUMENT};
 pub use finding::{Finding, Findings, Remedy};
+pub use floor::{DurableTime, TimestampFloor};
 pub use inspect::{StoreReport, inspect, rebuild_indexes};
 pub use log_reader::LogReader;
 pub use log_store::{CommittedBatch, LogInspection, LogRecovery, LogStore};
 pub use reader::TlogReader;
 pub use sealed::Sealed;
-pub use slots::{Cosigned, HeadSlots};
 pub use snapshot::{Snapshot, Stream};
 pub use tlog::{Appended, HeadCheck, Recovery, Tlog};
 pub use verify::Inspection;
+pub use whole_file::{read_whole, replace_whole};

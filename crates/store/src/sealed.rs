@@ -2,7 +2,8 @@
 
 /// Holds a value that nobody can look at: only this crate opens it, and only after the value is on disk.
 ///
-/// Making one is free; [`crate::Tlog::record_head`] and [`crate::HeadSlots::persist`] give the value back.
+/// Making one is free; [`crate::Tlog::record_head`], [`crate::Tlog::commit`] and [`crate::TimestampFloor::release`] give the
+/// value back.
 #[derive(Clone)]
 pub struct Sealed<T>(T);
 
@@ -10,6 +11,11 @@ impl<T> Sealed<T> {
     /// Seals a value.
     pub fn new(value: T) -> Sealed<T> {
         Sealed(value)
+    }
+
+    /// Puts what is sealed into something larger, which is sealed too.
+    pub(crate) fn map<U>(self, put: impl FnOnce(T) -> U) -> Sealed<U> {
+        Sealed(put(self.0))
     }
 
     /// For what has to be written. The value itself stays sealed.

@@ -305,6 +305,21 @@ impl Tlog {
         })
     }
 
+    /// Appends entries, has a head over them signed, commits it, and only then opens what was sealed with the entries.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing was opened, and after any but [`StoreError::TooLong`] the log is poisoned.
+    pub fn commit<T>(
+        &mut self,
+        entries: &[impl AsRef<[u8]>],
+        sealed: Vec<Sealed<T>>,
+        sign: impl FnOnce(Appended) -> Result<Sealed<SignedCheckpoint<Verified>>, note::CheckpointError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let appended = self.append(entries)?;
+        self.record_head(sign(appended)?)?;
+        Ok(sealed.into_iter().map(Sealed::open).collect())
+    }
+
     fn guarded<T>(&mut self, write: impl FnOnce(&mut Tlog) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.poisoned {
             return Err(StoreError::Poisoned);

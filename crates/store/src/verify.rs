@@ -12,9 +12,10 @@ use crate::finding::{Finding, Findings, Remedy};
 use crate::levels::LevelsReader;
 use crate::paged::PagedReader;
 use crate::tlog::HeadCheck;
-use crate::walk::{Judge, Read, ReadPage, Source, StoredLeaves, Unsigned, Work, root_of_full, walk};
+use crate::walk::{Read, ReadPage, Source, StoredLeaves, Work, root_of_full, walk};
 use merkle::{Frontier, Hash, PageId, RootHash, TILE_WIDTH, TreeSize};
 use rayon::prelude::*;
+use receipt::{Judge, Unsigned};
 use std::path::Path;
 
 /// What was looked at and found right.
@@ -81,6 +82,9 @@ struct TreeAlone<'a> {
 }
 
 impl Judge for TreeAlone<'_> {
+    type Page = ReadPage;
+    type Error = StoreError;
+
     fn page(&mut self, page: ReadPage, _: &mut Vec<Unsigned>) -> Result<(), StoreError> {
         self.tree.page(&page, &mut self.findings).map(drop)
     }

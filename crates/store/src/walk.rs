@@ -1,28 +1,17 @@
-//! Reads a log from some entry to its end, page by page, on all cores, and hands the pages to a judge in order.
-//!
-//! ```text
-//! read, hash, parse (all cores) ──> judge (in order) ──> signatures (all cores) ──> judge hears of bad ones
-//!         chunk n + 1                    chunk n               chunk n - 1
-//! ```
-//!
-//! The three run at the same time. In memory are three chunks: each at most two pages a core, or a few MB.
+//! Reads a log from some entry to its end, page by page, on all cores, and hands the pages to a judge in order
+//! ([`receipt::relay`]). In memory are three chunks: each at most two pages a core, or a few MB.
 
 use crate::error::StoreError;
 use crate::levels::LevelsReader;
 use crate::paged::PagedReader;
-use merkle::{Hash, LeafIndex, PageId, TILE_WIDTH, TreeSize, leaf_hash, tile_root};
-use note::{KeyTables, VerifierKey};
-use rayon::prelude::*;
-use receipt::{Heading, Malformed, Receipt, is_issued_under};
+use merkle::{Hash, PageId, TILE_WIDTH, TreeSize, leaf_hash, tile_root};
+use receipt::{Heading, Judge, Malformed, Receipt, Relay};
 
 const WIDTH: u64 = TILE_WIDTH as u64;
 /// Pages a chunk, for each core: enough that no core waits long for another.
 const PAGES_A_CORE: usize = 2;
 /// Entries' bytes a chunk, but for the one page that it always has: a parsed receipt is some ten times as large.
 const CHUNK_BYTES: u64 = 4 << 20;
-
-/// Issuers whose keys are kept prepared meanwhile: 14 MiB of tables at most ([`note::PREPARED_KEY_BYTES`]).
-const PREPARED_KEYS: usize = 256;
 
 /// What of every page is worked out.
 #[derive(Clone, Copy, Debug)]
@@ -89,51 +78,24 @@ pub(crate) enum StoredLeaves {
     Missing,
 }
 
-/// A receipt that was placed, and whose signature is still to be computed.
-pub(crate) struct Unsigned {
-    pub(crate) index: LeafIndex,
-    pub(crate) receipt: Receipt,
-    pub(crate) key: VerifierKey,
-}
-
-/// Looks at pages in order.
-pub(crate) trait Judge: Send {
-    /// The next page. Leaves in `unsigned` whose signatures are to be computed.
-    fn page(&mut self, page: ReadPage, unsigned: &mut Vec<Unsigned>) -> Result<(), StoreError>;
-
-    /// One of those is bad.
-    fn bad_signature(&mut self, unsigned: &Unsigned) -> Result<(), StoreError>;
-}
-
 /// Hands `judge` the entries from `from` on. `progress` hears how many entries of how many are done.
 pub(crate) fn walk(
     source: &Source<'_>,
     from: TreeSize,
-    judge: &mut impl Judge,
+    judge: &mut impl Judge<Page = ReadPage, Error = StoreError>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), StoreError> {
-    let tables = KeyTables::new(PREPARED_KEYS);
+    let mut relay = Relay::new();
     let mut next = from.0;
-    let mut unsigned: Vec<Unsigned> = Vec::new();
-    let mut chunk = source.read(source.chunk_from(&mut next))?;
-    while !chunk.is_empty() || !unsigned.is_empty() {
-        let done = chunk.last().map_or(source.size.0, |page| page.id.index * WIDTH + u64::from(page.id.width));
+    loop {
+        let done = next;
         let pages = source.chunk_from(&mut next);
-        let mut placed = Vec::new();
-        let (judged, (read, bad)) = rayon::join(
-            || chunk.into_iter().try_for_each(|page| judge.page(page, &mut placed)),
-            || rayon::join(|| source.read(pages), || bad_of(&unsigned, &tables)),
-        );
-        bad.into_iter().try_for_each(|bad| judge.bad_signature(bad))?;
-        judged?;
-        (chunk, unsigned) = (read?, placed);
+        if pages.is_empty() && relay.is_done() {
+            return Ok(());
+        }
+        relay.beat(pages, |(id, first)| source.read_page(id, first), judge)?;
         progress(done, source.size.0);
     }
-    Ok(())
-}
-
-fn bad_of<'a>(unsigned: &'a [Unsigned], tables: &KeyTables) -> Vec<&'a Unsigned> {
-    unsigned.par_iter().filter(|one| !is_issued_under(&one.receipt, &one.key, tables)).collect()
 }
 
 impl Source<'_> {
@@ -151,10 +113,6 @@ impl Source<'_> {
             *next = id.index * WIDTH + u64::from(id.width);
         }
         pages
-    }
-
-    fn read(&self, pages: Vec<(PageId, u64)>) -> Result<Vec<ReadPage>, StoreError> {
-        pages.into_par_iter().map(|(id, first)| self.read_page(id, first)).collect()
     }
 
     fn read_page(&self, id: PageId, first: u64) -> Result<ReadPage, StoreError> {

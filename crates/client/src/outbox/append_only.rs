@@ -138,6 +138,24 @@ impl AppendOnly {
         Ok(())
     }
 
+    /// Writes again what lies behind the last record that is known to be durable, and syncs it. After a sync that failed the
+    /// system may hold written bytes for clean that never reached the disk; what is read back from there proves nothing.
+    pub(super) fn settle(&self) -> Result<(), OutboxError> {
+        let disk = |error| OutboxError::disk("write again", &self.path, error);
+        let file = match OpenOptions::new().read(true).write(true).open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.ends.is_empty() => return Ok(()),
+            Err(error) => return Err(disk(error)),
+        };
+        let length = file.metadata().map_err(disk)?.len();
+        // What one append wrote, which was in memory once.
+        let mut behind = vec![0; length.saturating_sub(self.end()) as usize];
+        file.read_exact_at(&mut behind, self.end())
+            .and_then(|()| file.write_all_at(&behind, self.end()))
+            .and_then(|()| file.sync_all())
+            .map_err(disk)
+    }
+
     /// From now on every write fails, as on a full disk.
     #[cfg(test)]
     pub(super) fn refuse_writes(&mut self) {

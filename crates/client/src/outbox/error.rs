@@ -65,6 +65,11 @@ pub enum OutboxError {
         "another process is using the outbox {0}; an outbox has one writer at a time: wait until it has ended, or use another directory"
     )]
     Busy(PathBuf),
+    /// The directory says that somebody else writes to it.
+    #[error(
+        "the outbox {0} was made by the TypeScript SDK, which locks it by means of its own: use the TypeScript SDK to write to it, or another directory; reading it is fine"
+    )]
+    OtherWriter(PathBuf),
     /// The log: it signed two roots for one tree size.
     #[error("the log signed two different trees of size {}; nothing was acknowledged: keep the outbox as evidence and tell the log's auditors", .size.0)]
     LogFork {
@@ -122,7 +127,40 @@ pub enum BodyFault {
     Rule(Refusal),
 }
 
+impl BodyFault {
+    /// The code of the fault: that of the rule it breaks (protocol, section 4).
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Json(_) | Self::Sign(_) => "malformed",
+            Self::Credential(_) => "credential-shaped",
+            Self::Rule(refusal) => refusal.code.as_str(),
+        }
+    }
+}
+
 impl OutboxError {
+    /// The code of the error, the same in every SDK.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Body { reason, .. } => reason.code(),
+            Self::NoKey | Self::OtherKey { .. } | Self::WrongKeyKind => "outbox-other-key",
+            Self::OtherLog { .. } | Self::NoLog(_) => "outbox-other-log",
+            Self::Busy(_) => "outbox-busy",
+            Self::OtherWriter(_) => "outbox-writer",
+            Self::LogFork { .. } => "log-fork",
+            Self::Acknowledgement { .. } => "bad-proof",
+            Self::Absent(_) | Self::Damaged { .. } => "outbox-damaged",
+            Self::Disk { .. } => "outbox-disk",
+            Self::Stopped => "outbox-stopped",
+            Self::Unframeable(_) => "malformed",
+        }
+    }
+
+    /// Whether the disk is to blame, now or at an earlier write: opening the outbox again may help.
+    pub fn is_of_the_disk(&self) -> bool {
+        matches!(self, Self::Disk { .. } | Self::Stopped)
+    }
+
     pub(super) fn disk(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Disk { action, path: path.to_owned(), source }
     }

@@ -31,6 +31,8 @@ pub struct Status {
     /// Torn records that a start removed: beginnings of receipts that were never returned and never sent. They are kept in
     /// the file `dropped`.
     pub dropped: u64,
+    /// Actions that ran without a receipt, because the gate was told to let them. They are kept in the file `drops`.
+    pub drops: u64,
     /// Things the log did that no honest log does. They are kept in the file `alarms`.
     pub alarms: u64,
 }
@@ -107,6 +109,7 @@ fn status(store: &Store) -> Status {
         sent: sent - acknowledged,
         acknowledged,
         dropped: store.dropped_count(),
+        drops: store.drop_count(),
         alarms: store.alarm_count(),
     }
 }

@@ -9,12 +9,16 @@
 //! inputs         {"source":"…","line":0,"seq":1}: from this line of that input on, receipts begin at that seq
 //! dropped        {"at":1234,"bytes":"<hex>"}: torn tails of `receipts` that a start removed
 //! alarms         one JSON document a line: what the log did that no honest log does, with the proof of it
+//! drops          {"at":1790000000123,"why":"full","request_id":"r-1"}: an action that ran without a receipt
+//! disclosures/   <seq>.jsonl: what opens the committed members of the receipt at that seq
+//! writer         {"writer":"node"}: who alone may write here; absent: whoever holds `lock`
 //! state          the issuer's state after the first so many receipts; saves checking them again at a start
+//! open           {"next_seq":57,"open":[40,52]}: allowed calls without an outcome among the first so many receipts
 //! sent           the first seq that was never sent
 //! ```
 //!
-//! The last two may be lost or stale: `state` is believed only where it fits `receipts`, and `sent` is a count for people
-//! that also shows when sent receipts are missing. Everything else is durable before anybody is told. A crash means:
+//! The last three may be lost or stale: `state` and `open` are believed only where they fit `receipts`, and `sent` is a count
+//! for people that also shows when sent receipts are missing. Everything else is durable before anybody is told. A crash means:
 //!
 //! * inside an append to `receipts`: a torn tail. Its receipt was never returned and never sent; it is moved to
 //!   `dropped`, and its seq is signed again for another body.
@@ -23,22 +27,22 @@
 //! * inside an append to `acknowledged`: the same.
 
 use super::append_only::{Access, AppendOnly, Framing};
+use super::calls::OpenFile;
+use super::drops::DropLine;
 use super::error::OutboxError;
+use super::small_files::{Durable, append_json, json_line, lock, make_dir, read_small, sync_dir, write_small};
+use super::{disclosures, writer};
 use merkle::{RootHash, TreeSize};
 use note::{TlogProof, VerifierKey};
 use receipt::{Body, IssuerState, MAGIC, Receipt, ReceiptId, Shown};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A start checks every receipt that `state` does not cover, at some 15,000 a second: this many cost a quarter of a
 /// second.
 const STATE_EVERY: u64 = 4096;
-
-/// Most bytes of `state` and `log`: a few vkeys of 310 bytes each; an issuer that rotated a thousand times fits.
-const MAX_SMALL_FILE: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Store {
@@ -49,6 +53,7 @@ pub(super) struct Store {
     inputs: AppendOnly,
     dropped: AppendOnly,
     alarms: AppendOnly,
+    drops: AppendOnly,
     /// `None` before the first receipt.
     state: Option<IssuerState>,
     /// For each acknowledged seq, the line of `acknowledged` that holds its newest proof.
@@ -59,7 +64,7 @@ pub(super) struct Store {
     /// The `next_seq` of the state on disk.
     state_saved_at: u64,
     /// Never dropped before the files are.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 /// The one log of an outbox.
@@ -114,11 +119,32 @@ impl Store {
         let lock = match access {
             Access::Write => {
                 make_dir(dir)?;
+                writer::refuse_other(dir)?;
                 Some(lock(dir)?)
             }
             Access::Read if !dir.join("receipts").exists() => return Err(OutboxError::Absent(dir.to_owned())),
             Access::Read => None,
         };
+        Self::open_locked(dir, access, lock)
+    }
+
+    /// Opens it again after a write that failed, to find out what is on disk, under the lock that is held already. Where the
+    /// directory is another one by now, under that one's.
+    pub(super) fn open_again(&mut self) -> Result<Self, OutboxError> {
+        for file in [&self.receipts, &self.acknowledged, &self.inputs, &self.dropped, &self.alarms, &self.drops] {
+            file.settle()?;
+        }
+        let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let held = self.lock.as_ref().and_then(|held| held.metadata().ok()).map(place);
+        let there = fs::metadata(self.dir.join("lock")).ok().map(place);
+        if held.is_none() || held != there {
+            return Self::open(&self.dir, Access::Write);
+        }
+        let lock = self.lock.as_ref().map(File::try_clone).transpose();
+        Self::open_locked(&self.dir, Access::Write, lock.map_err(|error| OutboxError::disk("lock", &self.dir, error))?)
+    }
+
+    fn open_locked(dir: &Path, access: Access, lock: Option<File>) -> Result<Self, OutboxError> {
         let open = |name: &str, framing| AppendOnly::open(dir.join(name), framing, access);
         let mut store = Self {
             dir: dir.to_owned(),
@@ -129,12 +155,13 @@ impl Store {
             receipts: open("receipts", Framing::Prefixed)?,
             dropped: open("dropped", Framing::Lines)?,
             alarms: open("alarms", Framing::Lines)?,
+            drops: open("drops", Framing::Lines)?,
             state: None,
             proofs: Vec::new(),
             log: read_small(&dir.join("log"))?,
             newest_head: None,
             state_saved_at: 0,
-            _lock: lock,
+            lock,
         };
         // Everything is judged before anything is changed.
         store.derive_acknowledged()?;
@@ -142,6 +169,7 @@ impl Store {
         if access == Access::Write {
             store.refuse_what_was_lost()?;
             store.drop_torn()?;
+            disclosures::remove_from(dir, store.count())?;
             sync_dir(dir)?;
             store.save_state(STATE_EVERY / 4);
         }
@@ -243,6 +271,27 @@ impl Store {
         append_json(&mut self.alarms, std::slice::from_ref(alarm))
     }
 
+    pub(super) fn append_drops(&mut self, drops: &[DropLine]) -> Result<(), OutboxError> {
+        append_json(&mut self.drops, drops)
+    }
+
+    pub(super) fn drops_from(&self, first: u64) -> Result<Vec<DropLine>, OutboxError> {
+        (first..self.drops.count()).map(|place| json_line(&self.drops, place)).filter_map(Result::transpose).collect()
+    }
+
+    pub(super) fn drop_count(&self) -> u64 {
+        self.drops.count()
+    }
+
+    /// What `open` holds, if it can be read; whether it fits is for the caller to see.
+    pub(super) fn saved_open(&self) -> Option<OpenFile> {
+        read_small(&self.dir.join("open")).ok().flatten()
+    }
+
+    pub(super) fn save_open(&self, open: &OpenFile) -> Result<(), OutboxError> {
+        write_small(&self.dir, "open", open, Durable::No)
+    }
+
     /// Remembers the log, durably.
     pub(super) fn bind(&mut self, binding: LogBinding) -> Result<(), OutboxError> {
         write_small(&self.dir, "log", &binding, Durable::Yes)?;
@@ -301,7 +350,7 @@ impl Store {
 
     /// Moves a torn tail of `receipts` to `dropped` and cuts the others, whose last lines nobody was told of.
     fn drop_torn(&mut self) -> Result<(), OutboxError> {
-        for file in [&mut self.acknowledged, &mut self.inputs, &mut self.dropped, &mut self.alarms] {
+        for file in [&mut self.acknowledged, &mut self.inputs, &mut self.dropped, &mut self.alarms, &mut self.drops] {
             file.cut()?;
         }
         if self.receipts.torn().is_empty() {
@@ -406,89 +455,4 @@ pub(super) fn first_key(entry: &[u8]) -> Option<VerifierKey> {
         Body::Open(open) => open.vkey.shown()?.parse().ok(),
         _ => None,
     }
-}
-
-fn json_line<T: for<'de> Deserialize<'de>>(file: &AppendOnly, place: u64) -> Result<Option<T>, OutboxError> {
-    let Some(line) = file.read(place)? else { return Ok(None) };
-    serde_json::from_slice(&line)
-        .map(Some)
-        .map_err(|error| OutboxError::damaged(file.path(), format!("on line {}", place + 1), error.to_string()))
-}
-
-fn append_json<T: Serialize>(file: &mut AppendOnly, values: &[T]) -> Result<(), OutboxError> {
-    let lines = values
-        .iter()
-        .map(serde_json::to_vec)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| OutboxError::Unframeable(error.to_string()))?;
-    file.append(lines.iter().map(Vec::as_slice))
-}
-
-fn make_dir(dir: &Path) -> Result<(), OutboxError> {
-    // Receipts say who asked for what: nobody else's business.
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|error| OutboxError::disk("create", dir, error))?;
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    sync_dir(parent)
-}
-
-fn sync_dir(dir: &Path) -> Result<(), OutboxError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| OutboxError::disk("sync", dir, error))
-}
-
-fn lock(dir: &Path) -> Result<File, OutboxError> {
-    let path = dir.join("lock");
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
-        .map_err(|error| OutboxError::disk("open", &path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OutboxError::Busy(dir.to_owned())),
-        Err(TryLockError::Error(error)) => Err(OutboxError::disk("lock", &path, error)),
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Durable {
-    Yes,
-    No,
-}
-
-/// Replaces a small file whole.
-fn write_small(dir: &Path, name: &str, value: &impl Serialize, durable: Durable) -> Result<(), OutboxError> {
-    let (path, temporary) = (dir.join(name), dir.join(format!("{name}.new")));
-    let bytes = serde_json::to_vec(value).map_err(|error| OutboxError::Unframeable(error.to_string()))?;
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(&bytes)?;
-        if durable == Durable::Yes {
-            file.sync_all()?;
-        }
-        fs::rename(&temporary, &path)
-    };
-    write().map_err(|error| OutboxError::disk("write", &path, error))?;
-    if durable == Durable::Yes { sync_dir(dir) } else { Ok(()) }
-}
-
-fn read_small<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>, OutboxError> {
-    let disk = |error| OutboxError::disk("read", path, error);
-    let mut bytes = Vec::new();
-    match File::open(path) {
-        Ok(file) => {
-            use std::io::Read;
-            file.take(MAX_SMALL_FILE).read_to_end(&mut bytes).map_err(disk)?;
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(disk(error)),
-    }
-    serde_json::from_slice(&bytes)
-        .map(Some)
-        .map_err(|error| OutboxError::damaged(path, "as a whole".into(), error.to_string()))
 }

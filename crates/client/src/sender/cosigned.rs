@@ -72,7 +72,7 @@ impl Sender {
             if let Some(inclusion) = offered {
                 let proof = match inclusion.proof.check(entry, &self.log_key) {
                     Ok(proof) => proof,
-                    Err(fault) => return Err(self.bad_proof(&kept.receipt, &inclusion, fault).await.into()),
+                    Err(fault) => return Err(self.bad_proof(seq, entry, &inclusion, fault).await.into()),
                 };
                 match judge(&inclusion.proof, entry, policy) {
                     Judged::Enough => return Ok(self.acknowledge(vec![(seq, proof)]).await?),

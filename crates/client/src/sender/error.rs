@@ -4,7 +4,7 @@ use crate::http::FetchError;
 use crate::outbox::OutboxError;
 use crate::proof::ProofFault;
 use crate::wire;
-use receipt::{IssuerName, SeqNo};
+use receipt::{IssuerName, RefusalCode, SeqNo};
 use std::path::PathBuf;
 
 /// Why a sender stopped. What is in the outbox stays in it.
@@ -111,6 +111,18 @@ pub enum SendError {
         /// The outbox.
         dir: PathBuf,
     },
+    /// The log's head does not honour one that it proved something under: it signed two histories. An alarm.
+    #[error(
+        "the log signed two histories: its head of {present} entries does not contain the one of {kept} that it proved our receipts under; the evidence is kept in {dir}/alarms: tell the log's operator, its witnesses and its auditors"
+    )]
+    LogFork {
+        /// Size of the head that was kept.
+        kept: u64,
+        /// Size of the head that it shows now.
+        present: u64,
+        /// The outbox.
+        dir: PathBuf,
+    },
     /// A proof does not verify. An alarm.
     #[error(
         "the log's proof for the receipt at seq {seq} does not hold: {fault}; it is kept in {dir}/alarms and the receipt stays unacknowledged: check the log's vkey, then tell its operator"
@@ -128,7 +140,38 @@ pub enum SendError {
 impl SendError {
     /// Whether the log did what no honest log does. Kept in the outbox.
     pub fn is_alarm(&self) -> bool {
-        matches!(self, Self::LogLost { .. } | Self::BadProof { .. } | Self::Outbox(OutboxError::LogFork { .. }))
+        matches!(
+            self,
+            Self::LogLost { .. }
+                | Self::LogFork { .. }
+                | Self::BadProof { .. }
+                | Self::Outbox(OutboxError::LogFork { .. })
+        )
+    }
+
+    /// The code of the error, the same in every SDK; of a refusal, the log's own.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Outbox(error) => error.code(),
+            Self::GaveUp { .. } => "log-unreachable",
+            Self::Log(error) if error.may_pass() => "log-unreachable",
+            Self::Log(_) | Self::NotALog { .. } => "not-a-log",
+            Self::UnknownIssuer { .. } => RefusalCode::UnknownIssuer.as_str(),
+            Self::Refused { code, .. } => code,
+            Self::OutboxNew { .. } | Self::OutboxBehind { .. } => "outbox-behind",
+            Self::StreamsDiffer { .. } => "streams-differ",
+            Self::LogLost { .. } => "log-lost",
+            Self::LogFork { .. } => "log-fork",
+            Self::BadProof { .. } => "bad-proof",
+        }
+    }
+
+    /// The request that failed, where one did.
+    pub(crate) fn fetch_error(&self) -> Option<&FetchError> {
+        match self {
+            Self::GaveUp { last: error, .. } | Self::Log(error) => Some(error),
+            _ => None,
+        }
     }
 }
 

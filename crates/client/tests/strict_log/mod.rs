@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use client::{BaseUrl, BoundedClient, LogClient, Timeouts, wire};
-use merkle::{LeafIndex, MemoryTree, TreeSize, prove_inclusion};
+use merkle::{HashSource, LeafIndex, MemoryTree, ResourcePath, TreeSize, prove_inclusion};
 use note::{Checkpoint, KeyKind, KeyName, Origin, SigningKey, TlogProof, sign_checkpoint};
 use receipt::{IssuerState, Receipt, RefusalCode, admit};
 use std::collections::{HashMap, VecDeque};
@@ -53,6 +53,21 @@ pub struct LogState {
     pub cosigned_calls: u64,
     /// `wait=cosigned` is refused for good, as by a log without witnesses.
     pub has_no_witnesses: bool,
+    /// What readers are shown in place of the tree.
+    pub shown: Option<MemoryTree>,
+    /// What is wrong with the tiles that readers get.
+    pub tiles: Tiles,
+    /// Who signs the head that readers get.
+    pub head_key: SigningKey,
+}
+
+/// Tiles as readers get them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tiles {
+    #[default]
+    Right,
+    Missing,
+    Wrong,
 }
 
 #[derive(Clone)]
@@ -87,6 +102,9 @@ impl StrictLog {
             cosigns_after: 0,
             cosigned_calls: 0,
             has_no_witnesses: false,
+            shown: None,
+            tiles: Tiles::Right,
+            head_key: log_key(),
         };
         let state = Arc::new(Mutex::new(state));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -98,6 +116,8 @@ impl StrictLog {
             .route("/prefix/v1/receipts/{id}", get(by_id))
             .route("/prefix/v1/issuers/{name}", get(issuer))
             .route("/prefix/v1/issuers/{name}/receipts/{seq}", get(by_seq))
+            .route("/prefix/checkpoint", get(checkpoint))
+            .route("/prefix/tile/{*rest}", get(tile))
             .with_state(log.clone());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         log
@@ -310,6 +330,28 @@ async fn by_id(State(log): State<StrictLog>, Path(id): Path<String>) -> Response
     match all.find(|(_, entry)| receipt::ReceiptId::of(entry).to_string() == id) {
         Some((index, entry)) => found(&state, *index, entry),
         None => problem(StatusCode::NOT_FOUND, "not-found"),
+    }
+}
+
+async fn checkpoint(State(log): State<StrictLog>) -> Response {
+    let state = log.lock();
+    let tree = state.shown.as_ref().unwrap_or(&state.tree);
+    let head = Checkpoint::new(Origin::from(state.key.name()), tree.size(), tree.root());
+    sign_checkpoint(&head, &state.head_key).unwrap().into_unverified().note().bytes().to_vec().into_response()
+}
+
+async fn tile(State(log): State<StrictLog>, Path(rest): Path<String>) -> Response {
+    let state = log.lock();
+    let tree = state.shown.as_ref().unwrap_or(&state.tree);
+    let Some(ResourcePath::Tile(tile)) = ResourcePath::parse(&format!("tile/{rest}")) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let hash = |place| tree.subtree(tile.level * 8, tile.index * 256 + place);
+    let hashes: Option<Vec<_>> = (0..u64::from(tile.width)).map(hash).collect();
+    match (hashes, state.tiles) {
+        (None, _) | (_, Tiles::Missing) => StatusCode::NOT_FOUND.into_response(),
+        (Some(hashes), Tiles::Right) => hashes.iter().flat_map(|hash| hash.0).collect::<Vec<u8>>().into_response(),
+        (Some(hashes), Tiles::Wrong) => vec![7; 32 * hashes.len()].into_response(),
     }
 }
 

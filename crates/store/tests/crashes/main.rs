@@ -12,4 +12,3 @@ mod evidence;
 mod log;
 mod receipts;
 mod rot;
-mod slots;
