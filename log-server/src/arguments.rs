@@ -19,7 +19,7 @@ export has to read cannot be read.";
 
 /// Runs an append-only log of receipts.
 #[derive(Debug, Parser)]
-#[command(name = "counterfoil-log", version, after_help = EXAMPLES)]
+#[command(name = "counterfoil-log", version, max_term_width = 80, after_help = EXAMPLES)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]

@@ -6,6 +6,7 @@
 //!
 //! [[witness]]
 //! vkey = "witness.example+…"
+//! mldsa_vkey = "witness.example+…"
 //! url = "http://127.0.0.1:7380"
 //! protocol = "counterfoil"
 //! ```
@@ -13,7 +14,7 @@
 use crate::issuer_rates::IssuerRates;
 use crate::quorum::{Quorum, QuorumError};
 use client::{AddressError, BaseUrl};
-use note::{KeyKind, Policy, PolicyError, VerifierKey};
+use note::{KeyKind, KeyName, Policy, PolicyError, VerifierKey};
 use serde::{Deserialize, Serialize};
 use service::Limits;
 use service::config::{ConfigError, Flags, Loaded};
@@ -23,8 +24,8 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Most witnesses of one log: a note takes 64 signature lines, and one is the log's own.
-pub const MAX_WITNESSES: usize = 63;
+/// Most keys of the witnesses of one log: a note takes 64 signature lines, and one is the log's own.
+pub const MAX_WITNESS_KEYS: usize = 63;
 
 /// Every key of the configuration file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,6 +95,8 @@ pub struct LogConfig {
 pub struct WitnessConfig {
     /// Its key.
     pub vkey: String,
+    /// Its key of type `0x06`, where it cosigns with one beside the other: both lines are asked for, served and counted.
+    pub mldsa_vkey: Option<String>,
     /// Its address; for a `tlog-witness` its submission prefix.
     pub url: String,
     /// How it gets to see heads.
@@ -233,9 +236,11 @@ pub enum SetupError {
     Limit(#[from] LimitError),
     /// A witness's key is none.
     #[error(
-        "the vkey of [[witness]] number {number} cannot be used: {reason}; write the line that `counterfoil-witness init` printed"
+        "the {name} of [[witness]] number {number} cannot be used: {reason}; write the line that `counterfoil-witness init` printed"
     )]
     WitnessKey {
+        /// `vkey` or `mldsa_vkey`.
+        name: &'static str,
         /// Counted from 1.
         number: usize,
         /// What is wrong.
@@ -281,12 +286,19 @@ pub enum SetupError {
 /// A witness whose key and address have been checked.
 #[derive(Clone, Debug)]
 pub struct Witness {
-    /// Its key.
-    pub key: VerifierKey,
+    /// Its keys, one at least. The first one's name is the witness's in log lines and metrics.
+    pub keys: Vec<VerifierKey>,
     /// Its address.
     pub url: BaseUrl,
     /// How it gets to see heads.
     pub protocol: Protocol,
+}
+
+impl Witness {
+    /// What it is called in log lines and metrics.
+    pub fn name(&self) -> &KeyName {
+        self.keys[0].name()
+    }
 }
 
 /// Loads the configuration in `file` with the environment and `flags` on top.
@@ -336,29 +348,29 @@ impl LogConfig {
     /// # Errors
     /// [`SetupError`]: the first one that cannot be used.
     pub fn witnesses(&self) -> Result<Vec<Witness>, SetupError> {
-        if self.witness.len() > MAX_WITNESSES {
-            return Err(SetupError::Witnesses(format!(
-                "{} witnesses are configured; a checkpoint carries at most {MAX_WITNESSES}",
-                self.witness.len()
-            )));
-        }
         let mut witnesses: Vec<Witness> = Vec::new();
         for (number, witness) in self.witness.iter().enumerate().map(|(index, witness)| (index + 1, witness)) {
-            let key: VerifierKey = witness
-                .vkey
-                .parse()
-                .map_err(|error: note::KeyError| SetupError::WitnessKey { number, reason: error.to_string() })?;
-            if key.kind() != KeyKind::CosignatureV1 {
-                return Err(SetupError::WitnessKey { number, reason: "it is not a witness's key".to_owned() });
+            let mut keys = vec![witness_key("vkey", number, &witness.vkey, KeyKind::cosigns)?];
+            if let Some(vkey) = &witness.mldsa_vkey {
+                keys.push(witness_key("mldsa_vkey", number, vkey, |kind| kind == KeyKind::MlDsa44)?);
             }
-            if witnesses.iter().any(|other| other.key == key) {
+            let mut earlier: Vec<&VerifierKey> = witnesses.iter().flat_map(|witness| &witness.keys).collect();
+            for key in &keys {
+                if earlier.iter().any(|other| other.public_key_bytes() == key.public_key_bytes()) {
+                    return Err(SetupError::Witnesses(format!(
+                        "[[witness]] number {number} names the key of {} again; remove one of the two",
+                        key.name()
+                    )));
+                }
+                earlier.push(key);
+            }
+            if earlier.len() > MAX_WITNESS_KEYS {
                 return Err(SetupError::Witnesses(format!(
-                    "[[witness]] number {number} names {} again; remove one of the two",
-                    key.name()
+                    "more than {MAX_WITNESS_KEYS} keys of witnesses are configured; a checkpoint has no room for more cosignatures"
                 )));
             }
             let url = witness.url.parse().map_err(|reason| SetupError::WitnessUrl { number, reason })?;
-            witnesses.push(Witness { key, url, protocol: witness.protocol });
+            witnesses.push(Witness { keys, url, protocol: witness.protocol });
         }
         Ok(witnesses)
     }
@@ -368,10 +380,10 @@ impl LogConfig {
     /// # Errors
     /// [`SetupError`].
     pub fn quorum(policy: Option<&Path>, log: &VerifierKey, witnesses: &[Witness]) -> Result<Quorum, SetupError> {
-        let Some(path) = policy else { return Ok(Quorum::every(witnesses.len())) };
+        let keys: Vec<VerifierKey> = witnesses.iter().flat_map(|witness| witness.keys.clone()).collect();
+        let Some(path) = policy else { return Ok(Quorum::every(keys.len())) };
         let octets = std::fs::read(path).map_err(|reason| SetupError::PolicyFile { path: path.to_owned(), reason })?;
         let policy = Policy::parse(&octets).map_err(|reason| SetupError::Policy { path: path.to_owned(), reason })?;
-        let keys: Vec<VerifierKey> = witnesses.iter().map(|witness| witness.key.clone()).collect();
         Quorum::by_policy(policy, log, &keys).map_err(|reason| SetupError::Quorum { path: path.to_owned(), reason })
     }
 
@@ -417,6 +429,20 @@ impl LogConfig {
     }
 }
 
+fn witness_key(
+    name: &'static str,
+    number: usize,
+    text: &str,
+    wanted: impl Fn(KeyKind) -> bool,
+) -> Result<VerifierKey, SetupError> {
+    let refused = |reason: String| SetupError::WitnessKey { name, number, reason };
+    let key: VerifierKey = text.parse().map_err(|error: note::KeyError| refused(error.to_string()))?;
+    match key.kind() {
+        kind if wanted(kind) => Ok(key),
+        kind => Err(refused(format!("a key of type {:#04x} does not belong here", kind.byte()))),
+    }
+}
+
 /// The text of a new log's `config.toml`.
 pub fn initial_text(listen: &str) -> String {
     format!(
@@ -444,6 +470,8 @@ pub fn initial_text(listen: &str) -> String {
          # [[witness]]\n\
          # vkey = \"witness.example+…\"\n\
          # url = \"http://127.0.0.1:7380\"\n\
+         # Where the witness has an ML-DSA-44 key too, both of its lines are asked for:\n\
+         # mldsa_vkey = \"witness.example+…\"\n\
          # A witness of another make, that heads are pushed to (C2SP tlog-witness):\n\
          # protocol = \"tlog-witness\"\n"
     )
@@ -516,6 +544,26 @@ mod tests {
             listed(&[witness_section("w", KeyKind::CosignatureV1, "w.example")]),
             Err(SetupError::WitnessUrl { number: 1, .. })
         ));
+    }
+
+    #[test]
+    fn a_witness_may_have_a_second_key_of_its_other_kind() {
+        let mldsa = SigningKey::from_seed(KeyName::new("w").unwrap(), KeyKind::MlDsa44, [9; 32]).verifier();
+        let listed = |line: String| {
+            let section = witness_section("w", KeyKind::CosignatureV1, "http://w.example");
+            load_text(&format!("listen = \"a\"\n{section}{line}\n")).unwrap().values.witnesses()
+        };
+        assert_eq!(listed(String::new()).unwrap()[0].keys.len(), 1);
+        let both = listed(format!("mldsa_vkey = \"{mldsa}\"")).unwrap();
+        assert_eq!(both[0].keys[1], mldsa);
+        let ed25519 = SigningKey::from_seed(KeyName::new("w").unwrap(), KeyKind::CosignatureV1, [8; 32]).verifier();
+        let error = listed(format!("mldsa_vkey = \"{ed25519}\"")).unwrap_err().to_string();
+        assert!(error.contains("the mldsa_vkey of [[witness]] number 1 cannot be used: a key of type 0x04"), "{error}");
+        let twice = format!("mldsa_vkey = \"{mldsa}\"\n[[witness]]\nvkey = \"{mldsa}\"\nurl = \"http://x.example\"");
+        assert!(matches!(listed(twice), Err(SetupError::Witnesses(_))), "one key is one witness's");
+        // Witnesses of other makes may have a key of this kind alone.
+        let alone = format!("listen = \"a\"\n[[witness]]\nvkey = \"{mldsa}\"\nurl = \"http://w.example\"\n");
+        assert!(load_text(&alone).unwrap().values.witnesses().is_ok());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::publication::Publication;
 use crate::refusal::NotTaken;
 use crate::room::Room;
 use metrics::{Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
-use note::VerifierKey;
+use note::KeyName;
 use receipt::RefusalCode;
 use std::sync::{Arc, OnceLock};
 
@@ -99,14 +99,9 @@ struct Witnessed {
 
 impl Gauges {
     /// Of one log; `witnesses` in the order of the configuration.
-    pub fn new(
-        publication: Arc<Publication>,
-        room: Arc<Room>,
-        witnesses: &[VerifierKey],
-        queue_capacity: usize,
-    ) -> Self {
-        let witnessed = |key: &VerifierKey| {
-            let name = key.name().to_string();
+    pub fn new(publication: Arc<Publication>, room: Arc<Room>, witnesses: &[KeyName], queue_capacity: usize) -> Self {
+        let witnessed = |name: &KeyName| {
+            let name = name.to_string();
             Witnessed { behind: gauge!(WITNESS_BEHIND, "witness" => name.clone()), name }
         };
         Self { publication, room, witnesses: witnesses.iter().map(witnessed).collect(), queue_capacity }

@@ -10,9 +10,8 @@
 //! in the log stays. A comment keeps the vkey of one that was retired, for whoever reads the list later.
 
 use note::{KeyKind, VerifierKey};
+use service::replaced::{self, DirectoryLock};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Bytes of an issuers file: a vkey has at most 320 bytes, so this is more than 50,000 issuers.
@@ -155,7 +154,7 @@ pub struct Made {
     path: PathBuf,
     before: String,
     after: String,
-    _lock: File,
+    _lock: DirectoryLock,
 }
 
 impl Made {
@@ -239,16 +238,14 @@ fn change(
     edit: impl FnOnce(&[VerifierKey], &str) -> Result<Option<String>, IssuersError>,
 ) -> Result<Change, IssuersError> {
     let system = |source| IssuersError::System { action: "write", path: path.to_owned(), source };
-    // The directory is what stays when the file is replaced, so the lock is on that. It ends with the handle.
-    let directory = File::open(directory_of(path)).map_err(system)?;
-    directory.lock().map_err(system)?;
+    let lock = replaced::lock_directory_of(path).map_err(system)?;
     let keys = read(path, own)?;
     let before = std::fs::read_to_string(path).map_err(system)?;
     let Some(text) = edit(&keys, &before)? else { return Ok(Change::None) };
     // Nothing is written that could not be read again.
     parse(&text, own)?;
     write(path, &text)?;
-    Ok(Change::Made(Made { path: path.to_owned(), before, after: text, _lock: directory }))
+    Ok(Change::Made(Made { path: path.to_owned(), before, after: text, _lock: lock }))
 }
 
 /// Puts `text` in the place of the file, in one step that survives a power cut: a log that reads it meanwhile reads either.
@@ -256,22 +253,11 @@ fn change(
 /// # Errors
 /// [`IssuersError::System`].
 pub fn write(path: &Path, text: &str) -> Result<(), IssuersError> {
-    let replace = || {
-        // A link is followed, so that what it names is replaced and not the link.
-        let path = std::fs::canonicalize(path)?;
-        let beside = path.with_extension("new");
-        let mut file = File::create(&beside)?;
-        file.set_permissions(std::fs::metadata(&path)?.permissions())?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&beside, &path)?;
-        File::open(directory_of(&path))?.sync_all()
-    };
-    replace().map_err(|source| IssuersError::System { action: "write", path: path.to_owned(), source })
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    replaced::replace_file(path, text).map_err(|source| IssuersError::System {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Whether `key` is the log's, under whatever name, or another key under the log's name: either would make one signer's words

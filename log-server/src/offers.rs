@@ -31,7 +31,8 @@ const EARLIER_OFFERS: usize = 24;
 #[derive(Debug)]
 pub struct Offers {
     interval: Duration,
-    witnesses: Vec<VerifierKey>,
+    /// The keys of all witnesses, each with the place of its witness.
+    keys: Vec<(usize, VerifierKey)>,
     quorum: Quorum,
     /// Oldest first; the last one is on offer.
     offers: VecDeque<Offer>,
@@ -45,7 +46,7 @@ pub struct Offers {
 struct Offer {
     head: SignedCheckpoint<Verified>,
     since: Duration,
-    /// By place of the witness in the configuration: its newest cosignature.
+    /// By place of the key among all keys: its newest cosignature.
     cosignatures: BTreeMap<usize, CosignatureLine>,
 }
 
@@ -68,9 +69,12 @@ pub struct Taken {
 }
 
 impl Offers {
-    /// Nothing is offered yet. `witnesses` are the configured ones, by whose places cosignatures are counted.
-    pub fn new(interval: Duration, witnesses: Vec<VerifierKey>, quorum: Quorum) -> Self {
-        Self { interval, witnesses, quorum, offers: VecDeque::new(), waiting: None, cosigned: None }
+    /// Nothing is offered yet. `witnesses` are the keys of each configured witness; `quorum` counts by the places of the
+    /// keys, one witness's after the other's.
+    pub fn new(interval: Duration, witnesses: Vec<Vec<VerifierKey>>, quorum: Quorum) -> Self {
+        let keys = witnesses.into_iter().enumerate();
+        let keys = keys.flat_map(|(witness, keys)| keys.into_iter().map(move |key| (witness, key))).collect();
+        Self { interval, keys, quorum, offers: VecDeque::new(), waiting: None, cosigned: None }
     }
 
     /// A head was signed and is durable. True if it is on offer now: witnesses are to be nudged.
@@ -91,7 +95,7 @@ impl Offers {
         Some(self.offers.back()?.since.saturating_add(self.interval))
     }
 
-    /// A witness answered with `lines`. Each is kept if it verifies, under that witness's key, over a head that is
+    /// A witness answered with `lines`. Each is kept if it verifies, under a key of that witness, over a head that is
     /// or was on offer; every other is dropped.
     pub fn cosigned(&mut self, witness: usize, lines: &[CosignatureLine]) -> Taken {
         let mut taken = Taken::default();
@@ -122,14 +126,21 @@ impl Offers {
         self.waiting.as_ref().map_or(Duration::ZERO, |waiting| now.saturating_sub(waiting.since))
     }
 
-    /// Places of the witnesses that cosigned the head on offer.
-    pub fn cosigners(&self) -> Vec<usize> {
-        self.offers.back().map(|offer| offer.cosignatures.keys().copied().collect()).unwrap_or_default()
+    /// Whether the witness at this place cosigned the head on offer, with every key that it has.
+    pub fn is_cosigned_by(&self, witness: usize) -> bool {
+        let of_witness = || self.keys.iter().enumerate().filter(|(_, (of, _))| *of == witness);
+        let Some(offer) = self.offers.back() else { return false };
+        of_witness().next().is_some() && of_witness().all(|(place, _)| offer.cosignatures.contains_key(&place))
+    }
+
+    /// How many cosignatures the head on offer has.
+    pub fn cosignatures(&self) -> usize {
+        self.offers.back().map_or(0, |offer| offer.cosignatures.len())
     }
 
     fn advance(&mut self, now: Duration) -> bool {
         let may_move = self.offers.back().is_none_or(|offer| {
-            offer.cosignatures.len() == self.witnesses.len() || now >= offer.since.saturating_add(self.interval)
+            offer.cosignatures.len() == self.keys.len() || now >= offer.since.saturating_add(self.interval)
         });
         let Some(waiting) = self.waiting.take_if(|_| may_move) else { return false };
         self.offers.push_back(Offer { head: waiting.newest, since: now, cosignatures: BTreeMap::new() });
@@ -143,12 +154,16 @@ impl Offers {
 
     /// The size of the head that `line` is over, if it is news.
     fn take(&mut self, witness: usize, line: &CosignatureLine) -> Option<TreeSize> {
-        let key = self.witnesses.get(witness)?;
-        let newest_first = self.offers.iter_mut().rev();
-        let offer = newest_first.into_iter().find(|offer| line.verify(offer.head.note().text(), key).is_ok())?;
-        let is_newer = offer.cosignatures.get(&witness).is_none_or(|held| held.timestamp_s() < line.timestamp_s());
+        let is_over = |offer: &Offer, key| line.verify(offer.head.note().text(), key).is_ok();
+        // Newest first; and most keys say by their id alone that the line is another's.
+        let (offer, place) = self.offers.iter_mut().rev().find_map(|offer| {
+            let mut keys = (0..).zip(&self.keys);
+            let place = keys.find(|(_, (of, key))| *of == witness && is_over(offer, key))?.0;
+            Some((offer, place))
+        })?;
+        let is_newer = offer.cosignatures.get(&place).is_none_or(|held| held.timestamp_s() < line.timestamp_s());
         if is_newer {
-            offer.cosignatures.insert(witness, line.clone());
+            offer.cosignatures.insert(place, line.clone());
         }
         is_newer.then(|| offer.head.checkpoint().size)
     }
@@ -199,7 +214,11 @@ mod tests {
     }
 
     fn offers(witnesses: usize) -> Offers {
-        Offers::new(INTERVAL, (0..witnesses).map(|place| witness(place).verifier()).collect(), Quorum::every(witnesses))
+        Offers::new(
+            INTERVAL,
+            (0..witnesses).map(|place| vec![witness(place).verifier()]).collect(),
+            Quorum::every(witnesses),
+        )
     }
 
     fn at(milliseconds: u64) -> Duration {
@@ -290,7 +309,7 @@ mod tests {
         assert_eq!(offers.served().unwrap().note().signatures().len(), 1);
         assert_eq!(offers.cosigned(0, &[line(0, 1, 5)]), Taken { news: true, dropped: 0, size: Some(TreeSize(1)) });
         assert_eq!(offers.served().unwrap().note().signatures().len(), 2);
-        assert_eq!(offers.cosigners(), [0]);
+        assert!(offers.is_cosigned_by(0) && !offers.is_cosigned_by(1) && !offers.is_cosigned_by(5));
     }
 
     #[test]
@@ -303,6 +322,29 @@ mod tests {
         let served = offers.served().unwrap();
         assert_eq!(served.note().signatures().len(), 2);
         assert_eq!(served.note().signatures()[1].line(), line(0, 1, 9).line());
+    }
+
+    #[test]
+    fn a_witness_with_two_keys_has_cosigned_once_it_did_with_both() {
+        let both = [KeyKind::CosignatureV1, KeyKind::MlDsa44].map(|kind| key("w0", kind));
+        let keys = vec![both.iter().map(SigningKey::verifier).collect(), vec![witness(1).verifier()]];
+        let mut offers = Offers::new(INTERVAL, keys, Quorum::every(3));
+        offers.signed(head(1), at(0));
+        let lines =
+            |size| both.each_ref().map(|key| cosign(head(size).note().text(), key, 5).unwrap().to_line().unwrap());
+        assert!(offers.cosigned(0, &lines(1)[..1]).news);
+        assert!(!offers.is_cosigned_by(0));
+        assert!(offers.cosigned(0, &lines(1)).news);
+        assert!(offers.is_cosigned_by(0));
+        assert_eq!(offers.cosignatures(), 2);
+        assert!(offers.newest_cosigned().is_none());
+        // Neither key's line counts for the witness beside it.
+        assert_eq!(offers.cosigned(1, &lines(1)), Taken { news: false, dropped: 2, size: None });
+        assert!(offers.cosigned(1, &[line(1, 1, 5)]).news);
+        let cosigned = offers.newest_cosigned().unwrap();
+        assert_eq!(cosigned.note().signatures().len(), 4);
+        // With all three the next head may follow at once.
+        assert!(offers.signed(head(2), at(1)));
     }
 
     #[test]

@@ -110,9 +110,9 @@ impl Publication {
         taken
     }
 
-    /// Whether the witness at `place` has cosigned the head on offer.
+    /// Whether the witness at `place` has cosigned the head on offer, with every key that it has.
     pub fn is_cosigned_by(&self, place: usize) -> bool {
-        self.lock().cosigners().contains(&place)
+        self.lock().is_cosigned_by(place)
     }
 
     /// The head on offer with the cosignatures it has, once there is one.
@@ -196,7 +196,7 @@ impl Publication {
     fn publish(&self, offers: &Offers, moved: bool) {
         if let Some(served) = offers.served() {
             metrics::gauge!("counterfoil_log_offered_size").set(served.checkpoint().size.0 as f64);
-            metrics::gauge!("counterfoil_log_offered_cosignatures").set(offers.cosigners().len() as f64);
+            metrics::gauge!("counterfoil_log_offered_cosignatures").set(offers.cosignatures() as f64);
             self.served.send_replace(Some(Bytes::copy_from_slice(served.bytes())));
         }
         let newest = offers.newest_cosigned();

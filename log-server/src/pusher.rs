@@ -62,12 +62,12 @@ async fn ask(
     old: TreeSize,
     head: &SignedCheckpoint<Verified>,
 ) -> (Answer, String) {
-    let name = witness.key.name();
+    let name = witness.name();
     let proof = match proofs.between(old, head).await {
         Ok(proof) => proof,
         Err(error) => return (Answer::NoProof, error.to_string()),
     };
-    match client.add_checkpoint(&witness.key, old, &proof, head).await {
+    match client.add_checkpoint(&witness.keys, old, &proof, head).await {
         Ok(Pushed::Taken { lines, dropped }) => {
             if dropped > 0 {
                 metrics::counter!("counterfoil_log_witness_lines_dropped_total", "witness" => name.to_string())
@@ -93,7 +93,7 @@ fn answer_of(error: &FetchError) -> Answer {
 }
 
 fn say(witness: &Witness, notice: Notice, why: &str) {
-    let name = witness.key.name();
+    let name = witness.name();
     match notice {
         Notice::Recovered => tracing::info!(witness = %name, "the witness cosigns again"),
         // Whoever runs the log has to look at these: its own store may be the one that is wrong.

@@ -76,13 +76,13 @@ pub async fn check(
         let pushed = match witness.protocol {
             Protocol::Counterfoil => None,
             Protocol::TlogWitness => {
-                Some(client.add_checkpoint(&witness.key, TreeSize(0), &ConsistencyProof::default(), head).await)
+                Some(client.add_checkpoint(&witness.keys, TreeSize(0), &ConsistencyProof::default(), head).await)
             }
         };
         (witness, served, pushed)
     });
     for (witness, served, pushed) in join_all(asked).await {
-        let name = witness.key.name();
+        let name = witness.name();
         match pushed {
             Some(Ok(Pushed::Holds(seen))) if seen > size => {
                 tracing::error!(witness = %name, %seen, own = %size, "the witness says that it cosigned more of this log than is here; it signs nothing with that, so if you are sure that this is the newest copy of the store, take its [[witness]] section out");

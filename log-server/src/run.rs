@@ -20,7 +20,7 @@ use crate::room::{Room, Watch};
 use crate::routes::{self, Vitals};
 use crate::vetting::VettingPool;
 use crate::witnesses::{self, Surroundings};
-use note::{Origin, VerifierKey};
+use note::{KeyName, Origin, VerifierKey};
 use receipt::{IssuerState, SeqNo};
 use service::listener::Server;
 use service::tls::Tls;
@@ -134,9 +134,10 @@ pub async fn run_operated<L: Ledger>(
     restored::check(&witnesses, &origin, &key, &http, shelf.as_ref(), &head).await?;
 
     let registry = Arc::new(registry_of(known, shelf.as_ref())?.with_rates(config.issuer_rates()));
-    let witness_keys: Vec<VerifierKey> = witnesses.iter().map(|witness| witness.key.clone()).collect();
+    let witness_names: Vec<KeyName> = witnesses.iter().map(|witness| witness.name().clone()).collect();
+    let witness_keys = witnesses.iter().map(|witness| witness.keys.clone()).collect();
     let can_be_cosigned = quorum.can_be_met();
-    let offers = Offers::new(config.head_interval(), witness_keys.clone(), quorum);
+    let offers = Offers::new(config.head_interval(), witness_keys, quorum);
     let publication = Arc::new(Publication::new(offers, config.head_interval()));
     let room = Arc::new(Room::new(config.min_free_bytes()));
     let _watch = match store_dir {
@@ -190,7 +191,7 @@ pub async fn run_operated<L: Ledger>(
     beside.spawn(stop_at_beyond(beyond.clone(), stop_taking));
 
     let pool = VettingPool::new().map_err(|error| system(&error))?;
-    let gauges = Gauges::new(Arc::clone(&publication), Arc::clone(&room), &witness_keys, config.queue);
+    let gauges = Gauges::new(Arc::clone(&publication), Arc::clone(&room), &witness_names, config.queue);
     let parts = Parts {
         shelf,
         registry,
@@ -219,7 +220,7 @@ pub async fn run_operated<L: Ledger>(
         }
         draining.store(true, Ordering::Relaxed);
     };
-    let drained = Server { listener, router, limits: config.limits, tls }.serve(stop).await;
+    let drained = Server { listener: listener.into(), router, limits: config.limits, tls }.serve(stop).await;
     tracing::info!(cut = drained.cut, "the listener has stopped");
     beside.shutdown().await;
 

@@ -11,7 +11,7 @@ use crate::refusal::NotTaken;
 use crate::registry::Registry;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
-use receipt::{Checked, CredentialFound, IssuerName, IssuerState, Receipt, Refusal, check_signature};
+use receipt::{Checked, CredentialFound, IssuerName, IssuerState, Receipt, Refusal, check_signature, find_credential};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, oneshot};
@@ -97,8 +97,8 @@ impl BatchSoFar {
 }
 
 fn vet(entry: &[u8], registry: &Registry, so_far: &BatchSoFar) -> Vetted {
-    let receipt = match Receipt::parse(entry) {
-        Ok(receipt) => receipt,
+    let (receipt, credential) = match Receipt::parse_inspecting(entry, find_credential) {
+        Ok(parsed) => parsed,
         Err(malformed) => return Vetted::NotTaken { reason: Refusal::from(malformed).into(), issuer: None },
     };
     let not_taken =
@@ -108,7 +108,7 @@ fn vet(entry: &[u8], registry: &Registry, so_far: &BatchSoFar) -> Vetted {
         return not_taken(Refusal::bad_signature(&receipt, &state));
     }
     match check_signature(&receipt, &state, registry.key_tables()) {
-        Ok(checked) => Vetted::Checked { credential: receipt.credential(), checked: Box::new(checked) },
+        Ok(checked) => Vetted::Checked { credential, checked: Box::new(checked) },
         Err(refusal) => not_taken(refusal),
     }
 }

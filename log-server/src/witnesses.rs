@@ -62,7 +62,7 @@ pub async fn follow(place: usize, witness: Witness, with: Surroundings) {
 async fn nudge(place: usize, witness: Witness, with: Surroundings) {
     let Surroundings { origin, http, publication, lookout, poll, .. } = with;
     let client = WitnessClient::new(witness.url.clone(), http);
-    let name = witness.key.name().clone();
+    let name = witness.name().clone();
     let mut offers = publication.follow();
     let mut failures = 0u32;
     loop {

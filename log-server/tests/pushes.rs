@@ -29,7 +29,7 @@ fn policy(witnesses: &[&Witness], threshold: usize) -> String {
     let mut text = format!("log {}\n", log_key().verifier());
     let names: Vec<String> = (0..witnesses.len()).map(|number| format!("w{number}")).collect();
     for (name, witness) in names.iter().zip(witnesses) {
-        text.push_str(&format!("witness {name} {}\n", witness.key));
+        text.push_str(&format!("witness {name} {}\n", witness.keys[0]));
     }
     format!("{text}group all {threshold} {}\nquorum all\n", names.join(" "))
 }
@@ -78,7 +78,7 @@ async fn nudged() -> (Witness, Arc<Mutex<Option<SocketAddr>>>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     tokio::spawn(service::serve(listener, routes, service::Limits::default(), std::future::pending()));
-    (Witness { key: nudged_key().verifier(), url, protocol: Protocol::Counterfoil }, log)
+    (Witness { keys: vec![nudged_key().verifier()], url, protocol: Protocol::Counterfoil }, log)
 }
 
 fn nudged_key() -> note::SigningKey {

@@ -39,6 +39,7 @@ async fn the_checkpoint_is_signed_not_cached_and_over_the_tree_of_all_entries() 
     let text = log.offered(300).await;
     let head = SignedCheckpoint::parse(text.as_bytes()).unwrap().verify(&log_key().verifier()).unwrap();
     assert_eq!(head.checkpoint().root, tree_of(&receipts).root());
+    assert_eq!(head.checkpoint().extensions, [""; 0], "no monitor could audit them");
     let answer = log.get("/checkpoint").await;
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));

@@ -66,7 +66,7 @@ impl Stage {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         tokio::spawn(service::serve(listener, routes, service::Limits::default(), std::future::pending()));
-        Self { witness: Witness { key: played.key.verifier(), url, protocol: Protocol::Counterfoil }, played }
+        Self { witness: Witness { keys: vec![played.key.verifier()], url, protocol: Protocol::Counterfoil }, played }
     }
 
     fn watch(&self, log: &Running) {
@@ -118,7 +118,7 @@ fn policy(stages: &[&Stage], threshold: usize) -> String {
     let mut text = format!("log {}\n", log_key().verifier());
     let names: Vec<String> = (0..stages.len()).map(|number| format!("w{number}")).collect();
     for (name, stage) in names.iter().zip(stages) {
-        text.push_str(&format!("witness {name} {}\n", stage.witness.key));
+        text.push_str(&format!("witness {name} {}\n", stage.witness.keys[0]));
     }
     format!("{text}group all {threshold} {}\nquorum all\n", names.join(" "))
 }

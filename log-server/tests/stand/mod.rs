@@ -130,7 +130,7 @@ impl Place {
         let mut config: LogConfig = toml_config();
         change(&mut config);
         let (ledger, known) = stored::open(&self.dir.path().join("store"), log_key()).unwrap();
-        let keys: Vec<VerifierKey> = witnesses.iter().map(|witness| witness.key.clone()).collect();
+        let keys: Vec<VerifierKey> = witnesses.iter().flat_map(|witness| witness.keys.clone()).collect();
         let quorum = match policy {
             Some(policy) => {
                 Quorum::by_policy(Policy::parse(policy.as_bytes()).unwrap(), &log_key().verifier(), &keys).unwrap()

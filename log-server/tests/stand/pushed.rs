@@ -75,7 +75,7 @@ impl Pushed {
         // A prefix of its own, as public witnesses have.
         let url = format!("http://{}/prefix", listener.local_addr().unwrap()).parse().unwrap();
         let pushed = Arc::new(Self {
-            witness: Witness { key: key.verifier(), url, protocol: Protocol::TlogWitness },
+            witness: Witness { keys: vec![key.verifier()], url, protocol: Protocol::TlogWitness },
             key,
             manner: Mutex::new(manner),
             held: Mutex::new((TreeSize(0), merkle::EMPTY_ROOT)),
