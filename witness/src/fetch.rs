@@ -3,8 +3,9 @@
 //! Holds what is asked for and the bounds on it. Does not hold what is made of the answer (`keeper`). Nothing that
 //! comes back here accuses anybody: a log that is down, slow, huge or somewhere else proves nothing.
 
+use crate::full::EntriesCheck;
 use crate::journal::fold::SeenHead;
-use crate::journal::line::MAX_HEAD_LEN;
+use crate::journal::line::{MAX_HEAD_LEN, bounded_sentence};
 use bytes::Bytes;
 use client::{Fault, FetchError, LogClient};
 use merkle::{TileSet, TreeSize};
@@ -20,6 +21,8 @@ pub struct Offer {
     pub tiles: TileSet,
     /// Why tiles could not be had.
     pub tile_trouble: Option<Trouble>,
+    /// What is known of the entries under the head.
+    pub entries: EntriesCheck,
 }
 
 /// What went wrong on the way, in a word out of a fixed set and a sentence.
@@ -53,11 +56,11 @@ pub async fn fetch(
 
 async fn fetch_without_deadline(client: &LogClient, log: &VerifierKey, held_size: TreeSize) -> Result<Offer, Trouble> {
     let checkpoint = client.checkpoint().await.map_err(|error| Trouble::from(&error))?;
-    let mut offer = Offer { checkpoint, tiles: TileSet::new(), tile_trouble: None };
+    let mut offer = Offer { checkpoint, tiles: TileSet::new(), tile_trouble: None, entries: EntriesCheck::NotAsked };
     let Ok(head) = SignedCheckpoint::parse(&offer.checkpoint).and_then(|parsed| parsed.verify(log)) else {
         return Ok(offer);
     };
-    if SeenHead::of(&head).len() > MAX_HEAD_LEN {
+    if SeenHead::is_too_long(&head) {
         return Err(Trouble {
             code: "too-large",
             sentence: format!(
@@ -78,6 +81,7 @@ impl From<&FetchError> for Trouble {
         let code = match &error.fault {
             Fault::Request(_) => "request",
             Fault::Connect(_) => "connect",
+            Fault::PrivateAddress(_) => "private-address",
             Fault::Timeout(_) => "timeout",
             Fault::Interrupted(_) => "interrupted",
             Fault::TooLarge(_) => "too-large",
@@ -90,6 +94,6 @@ impl From<&FetchError> for Trouble {
                 _ => "status-4xx",
             },
         };
-        Trouble { code, sentence: error.to_string() }
+        Trouble { code, sentence: bounded_sentence(&error.to_string()) }
     }
 }

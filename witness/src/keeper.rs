@@ -1,108 +1,77 @@
-//! The keeper of one log: from an offer to what is durable, to what may leave.
+//! What the witness knows of one log, and what it makes of what comes: decisions and memory, without disk, network or keys.
 //!
 //! ```text
-//! offer -> decide -> cosign -> persist the head -> journal -> show and answer
-//!                 \-> fork  -> persist the evidence -> journal -> refuse from now on
+//! what came -> judge -> Verdict -> (signed, written, durable: post.rs) -> took, noted
 //! ```
 //!
-//! Holds that order, which is all that a crash can see. A kill before `persist`: nothing happened. Between `persist`
-//! and `answer`: the head is held, its timestamp is not used again for less, and the next fetch cosigns it again.
-//! Does not hold the rule (`cosign::decide`) nor anything about fetching. Blocks on the disk; reads no clock.
+//! Does not hold the rule itself (`cosign`) nor the order in which things become durable (`post`). Reads no clock.
 
 use crate::clock::next_timestamp_s;
-use crate::evidence::Evidence;
+use crate::evidence::Standing;
 use crate::fetch::{Offer, Trouble};
-use crate::journal::book::Journal;
+use crate::full::{Breaks, EntriesCheck};
 use crate::journal::fold::{Fold, SeenHead, Sighting};
-use crate::journal::line::Outcome;
-use crate::settings::WatchedLog;
+use crate::journal::line::{JournalLine, Outcome, bounded_sentence};
+use crate::push::{Push, PushRefusal};
+use crate::settings::{Level, WatchedLog};
 use crate::view::{LastFetch, LogStatus, LogView};
-use bytes::Bytes;
-use client::witness::origin_hash;
-use cosign::{Decision, LogFork};
+use cosign::{Decision, LogFork, PushDecision};
 use merkle::TreeSize;
-use note::{CheckpointError, CosignatureError, Origin, SignedCheckpoint, SigningKey, Verified, VerifierKey};
-use std::path::Path;
-use std::sync::Arc;
-use store::{Cosigned, EVIDENCE_PAGE, HeadSlots, Sealed, StoreError};
+use note::{CheckpointError, KeyTables, SignedCheckpoint, Verified};
+use store::Cosigned;
 
-/// What a nudger is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// The log's head is held and cosigned; these are the lines, each with its newline.
-    Cosigned {
-        /// The cosignature lines.
-        lines: String,
-    },
-    /// It is not.
-    NotCosigned {
-        /// What came of the fetch.
-        outcome: Outcome,
-        /// Why, and what to do.
-        detail: String,
-    },
-}
-
-/// The witness itself is at fault, and must stop: what is durable is unknown.
-#[derive(Debug, thiserror::Error)]
-pub enum Broken {
-    /// The disk.
-    #[error("{0}")]
-    Store(StoreError),
-    /// The witness's key does not sign what it must sign: keys and configuration do not fit together.
-    #[error("the journal's key cannot sign the journal: {0}; check journal_key")]
-    Signing(CheckpointError),
-    /// The same, for the witness's key.
-    #[error("the witness's key cannot cosign: {0}; check witness_key")]
-    Cosigning(CosignatureError),
-    /// A document among the evidence is none.
-    #[error(
-        "evidence {number} of this witness cannot be read or written: {reason}; restore evidence.ndjson from a copy, and keep this one"
-    )]
-    Evidence {
-        /// Which one.
-        number: u64,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// An earlier error.
-    #[error("an earlier error ended this log's keeping; restart the witness")]
-    Ended,
-    /// A worker was interrupted in its work on the disk.
-    #[error("work on the disk was interrupted; the reason is in the lines above")]
-    Interrupted,
-}
-
-/// What the keepers of all logs share.
-#[derive(Debug, Clone)]
-pub struct Shared {
-    /// The witness's key.
-    pub key: Arc<SigningKey>,
-    /// The journal.
-    pub journal: Arc<Journal>,
-    /// The evidence.
-    pub evidence: Arc<Evidence>,
-}
-
-/// The keeper of one log.
+/// The memory of one log.
 #[derive(Debug)]
 pub struct Keeper {
     log: WatchedLog,
-    shared: Shared,
-    slots: HeadSlots,
     held: Option<Cosigned>,
+    /// What had been released, of any log, when the process started.
+    floor_s: u64,
     fold: Fold,
     /// The evidence because of which nothing is cosigned.
-    forked: Option<u64>,
+    forked: Option<Standing>,
     last: Option<LastFetch>,
-    /// An error came before: what is durable is unknown, and nothing may be answered any more.
-    ended: bool,
+    /// The evidence that the last look gave, acknowledged or not.
+    shown: Option<Standing>,
+    /// The evidence that any look gave last.
+    told: Option<Standing>,
+}
+
+/// What to do about what came.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Cosign this head: one not held before ([`Outcome::Cosigned`]) or the one held ([`Outcome::Unchanged`]).
+    Cosign(Outcome, Box<SignedCheckpoint<Verified>>),
+    /// Keep the evidence, and refuse the log from now on.
+    Accuse(Box<SignedCheckpoint<Verified>>, Box<LogFork>),
+    /// The same, for a log that admitted what it must refuse.
+    Inadmissible(Box<SignedCheckpoint<Verified>>, Box<Breaks>),
+    /// Cosign nothing, and write down why.
+    Refuse(Outcome, Option<Box<SignedCheckpoint<Verified>>>, Trouble),
 }
 
 impl Keeper {
-    /// The log's key.
-    pub fn log(&self) -> &VerifierKey {
-        &self.log.vkey
+    /// A log of which `held` is held, against which the evidence `forked` stands, by a witness that has signed
+    /// nothing later than `floor_s`.
+    pub fn new(log: WatchedLog, held: Option<Cosigned>, floor_s: u64, forked: Option<Standing>) -> Keeper {
+        let fold = Fold::new(log.vkey.name().as_str());
+        Keeper { log, held, floor_s, fold, forked, last: None, shown: None, told: None }
+    }
+
+    /// The log, as it is configured.
+    pub fn log(&self) -> &WatchedLog {
+        &self.log
+    }
+
+    /// The same log, configured otherwise, and the evidence that stands against it now.
+    pub fn configure(&mut self, log: WatchedLog, forked: Option<Standing>) {
+        self.log = log;
+        self.forked = forked;
+    }
+
+    /// The head held, with the witness's cosignatures; `None` before the first.
+    pub fn held(&self) -> Option<&Cosigned> {
+        self.held.as_ref()
     }
 
     /// The size of the head held, 0 before the first.
@@ -110,214 +79,227 @@ impl Keeper {
         self.held.as_ref().map_or(TreeSize(0), |held| held.checkpoint().checkpoint().size)
     }
 
-    /// Opens what is durable of `log` in the directory `state`, and journals that the witness started, at `time_ms`,
-    /// holding what it holds: a head that a crash kept out of the journal gets there now.
-    ///
-    /// # Errors
-    /// [`Broken`]: the files are damaged, or another process uses them.
-    pub fn open(state: &Path, log: WatchedLog, shared: Shared, time_ms: u64) -> Result<Keeper, Broken> {
-        let origin = Origin::from(log.vkey.name());
-        let path = state.join(format!("{}.head", origin_hash(&origin)));
-        let (slots, held) = HeadSlots::open(&path, &log.vkey, &shared.key.verifier()).map_err(Broken::Store)?;
-        let forked = shared.evidence.first_against(&log.vkey, &log.acknowledged_evidence);
-        let mut keeper =
-            Keeper { fold: Fold::new(origin.as_str()), log, shared, slots, held, forked, last: None, ended: false };
-        let head = keeper.held.as_ref().map(|held| SeenHead::of(held.checkpoint()));
-        let started = Sighting { outcome: Outcome::Started, head, trouble: None, evidence: forked };
-        let lines = keeper.fold.observe(time_ms, started);
-        keeper.shared.journal.append(&lines)?;
-        Ok(keeper)
-    }
-
-    /// Takes in what a fetch that began at `time_ms` (milliseconds since the epoch) brought, and returns what may leave
-    /// because of it. Everything returned is durable.
-    ///
-    /// # Errors
-    /// [`Broken`]: the process must stop.
-    pub fn consider(&mut self, time_ms: u64, fetched: Result<Offer, Trouble>) -> Result<Answer, Broken> {
-        if std::mem::replace(&mut self.ended, true) {
-            return Err(Broken::Ended);
-        }
-        let (sighting, answer) = match fetched {
-            Ok(offer) => self.judge(time_ms, offer)?,
-            Err(trouble) => not_cosigned(Outcome::Unreachable, None, Some(trouble)),
+    /// What to do about what a fetch brought.
+    pub fn judge(&self, fetched: Result<Offer, Trouble>) -> Verdict {
+        let offer = match fetched {
+            Ok(offer) => offer,
+            Err(trouble) => return Verdict::Refuse(Outcome::Unreachable, None, trouble),
         };
-        self.measure(sighting.outcome);
-        let trouble = sighting.trouble.clone();
-        self.last = Some(LastFetch {
-            time: time_ms,
-            outcome: sighting.outcome,
-            code: trouble.as_ref().map(|(code, _)| (*code).to_owned()),
-            error: trouble.map(|(_, sentence)| sentence),
-        });
-        let lines = self.fold.observe(time_ms, sighting);
-        self.shared.journal.append(&lines)?;
-        self.ended = false;
-        Ok(answer)
-    }
-
-    /// When folded lines are due, milliseconds since the epoch, if any are.
-    pub fn fold_due_at(&self) -> Option<u64> {
-        self.fold.due_at()
-    }
-
-    /// Journals the folded lines that are due at `time_ms`.
-    ///
-    /// # Errors
-    /// [`Broken`].
-    pub fn fold_due(&mut self, time_ms: u64) -> Result<(), Broken> {
-        let lines = self.fold.due(time_ms);
-        self.shared.journal.append(&lines)
-    }
-
-    /// Journals all that is folded, before the witness stops.
-    ///
-    /// # Errors
-    /// [`Broken`].
-    pub fn finish(&mut self) -> Result<(), Broken> {
-        let lines = self.fold.flush();
-        self.shared.journal.append(&lines)
-    }
-
-    /// What may be shown of the log.
-    pub fn view(&self) -> LogView {
-        let head = self.held.as_ref().map(|held| held.checkpoint().checkpoint());
-        let status = LogStatus {
-            origin: self.log.vkey.name().to_string(),
-            url: self.log.url.to_string(),
-            size: head.map(|head| head.size.0),
-            root: head.map(|head| head.root.0.to_base64()),
-            cosigned_at: self.held.as_ref().map(Cosigned::timestamp_s),
-            last: self.last.clone(),
-            forked: self.forked,
-        };
-        LogView {
-            status,
-            cosigned: self
-                .held
-                .as_ref()
-                .map(|held| Bytes::from(format!("{}{}\n", held.checkpoint().note(), held.cosignature().line))),
-        }
-    }
-
-    /// The rule, and what it asks for.
-    fn judge(&mut self, time_ms: u64, offer: Offer) -> Result<(Sighting, Answer), Broken> {
         let held = self.held.as_ref().map(Cosigned::checkpoint);
-        let decision = cosign::decide(&self.log.vkey, held, &offer.checkpoint, &offer.tiles);
-        match decision {
-            Decision::Cosign(head) | Decision::CosignAgain(head) if self.forked.is_some() => {
-                Ok(not_cosigned(Outcome::Refused, Some(&head), self.refusal()))
+        match cosign::decide(&self.log.vkey, held, &offer.checkpoint, &offer.tiles) {
+            Decision::Cosign(head) => self.unless_refused(self.if_admitted(Outcome::Cosigned, head, offer.entries)),
+            Decision::CosignAgain(head) => {
+                self.unless_refused(self.if_admitted(Outcome::Unchanged, head, offer.entries))
             }
-            Decision::Cosign(head) => self.cosign(time_ms, Outcome::Cosigned, *head),
-            Decision::CosignAgain(head) => self.cosign(time_ms, Outcome::Unchanged, *head),
+            Decision::Fork(head, fork) => self.unless_refused(Verdict::Accuse(head, fork)),
             Decision::Stale(head) => {
                 let sentence = format!(
                     "the log offers size {}, this witness holds size {}; a mirror or cache in between may be behind",
                     head.checkpoint().size,
                     self.held_size()
                 );
-                Ok(not_cosigned(Outcome::Stale, Some(&head), Some(Trouble { code: "stale", sentence })))
+                Verdict::Refuse(Outcome::Stale, Some(head), Trouble { code: "stale", sentence })
             }
             Decision::Unproven(head, why) => {
                 let trouble =
                     offer.tile_trouble.unwrap_or_else(|| Trouble { code: "tiles", sentence: why.to_string() });
-                Ok(not_cosigned(Outcome::Unproven, Some(&head), Some(trouble)))
+                Verdict::Refuse(Outcome::Unproven, Some(head), trouble)
             }
-            Decision::Fork(head, fork) => self.record_fork(&head, &fork),
-            Decision::BadLogSignature(error) => Ok(not_cosigned(
-                Outcome::BadLogSignature,
-                None,
-                Some(Trouble { code: signature_fault(&error), sentence: error.to_string() }),
-            )),
-            Decision::BadEmptyRoot(head) => {
-                let sentence =
-                    "the log signed a head of size 0 whose root is not the hash of the empty string; no tree has it"
-                        .to_owned();
-                Ok(not_cosigned(Outcome::BadEmptyRoot, Some(&head), Some(Trouble { code: "empty-root", sentence })))
+            Decision::BadLogSignature(error) => {
+                let trouble = Trouble { code: signature_fault(&error), sentence: bounded_sentence(&error.to_string()) };
+                Verdict::Refuse(Outcome::BadLogSignature, None, trouble)
             }
+            Decision::BadEmptyRoot(head) => Verdict::Refuse(Outcome::BadEmptyRoot, Some(head), bad_empty_root()),
         }
     }
 
-    /// Cosigns `head` and makes it the head held. The cosignature is sealed until it is durable.
-    fn cosign(
-        &mut self,
-        time_ms: u64,
-        outcome: Outcome,
-        head: SignedCheckpoint<Verified>,
-    ) -> Result<(Sighting, Answer), Broken> {
-        let last = self.held.as_ref().map(Cosigned::timestamp_s);
-        let Some(timestamp_s) = next_timestamp_s(time_ms, last) else {
-            let sentence = "the witness's clock is not set; set it, a cosignature states its time".to_owned();
-            return Ok(not_cosigned(Outcome::Withheld, Some(&head), Some(Trouble { code: "clock", sentence })));
+    /// What to do about a head that was pushed; `by` checks the log's signature. What anybody can provoke with heads that the
+    /// log once signed is answered and not written down: the journal is for ever.
+    ///
+    /// # Errors
+    /// [`PushRefusal`]: answered, and nothing else.
+    pub fn judge_push(&self, push: Push, by: &KeyTables) -> Result<Verdict, PushRefusal> {
+        // At level full a head is cosigned for its entries, which nobody pushes.
+        if !self.log.accept_pushes || self.log.level == Level::Full {
+            return Err(PushRefusal::UnknownLog);
+        }
+        let held = self.held.as_ref().map(Cosigned::checkpoint);
+        let verdict = match cosign::decide_push(&self.log.vkey, by, held, push.old, &push.proof, push.checkpoint) {
+            PushDecision::BadLogSignature(error) => return Err(PushRefusal::BadSignature(error)),
+            PushDecision::Shrinks => return Err(PushRefusal::Shrinks),
+            PushDecision::Holds(size) => return Err(PushRefusal::Holds(size)),
+            PushDecision::Cosign(head) => self.unless_refused(Verdict::Cosign(Outcome::Cosigned, head)),
+            PushDecision::CosignAgain(head) => self.unless_refused(Verdict::Cosign(Outcome::Unchanged, head)),
+            PushDecision::Fork(head, fork) => self.unless_refused(Verdict::Accuse(head, fork)),
+            PushDecision::BadEmptyRoot(head) => Verdict::Refuse(Outcome::BadEmptyRoot, Some(head), bad_empty_root()),
+            PushDecision::BadProof(_, error) => {
+                return Err(PushRefusal::Unproven(format!("the consistency proof does not verify: {error}")));
+            }
+            PushDecision::NotShown(_, error) => {
+                let sentence = format!("the head contradicts the one held, and no one key answers for both: {error}");
+                return Err(PushRefusal::Unproven(sentence));
+            }
         };
-        // Only what the log signed is kept: lines that others added, ours included, are not believed.
-        let head = head.log_signed_only();
-        let sighting = Sighting { outcome, head: Some(SeenHead::of(&head)), trouble: None, evidence: None };
-        let same =
-            self.held.as_ref().is_some_and(|held| held.checkpoint() == &head && held.timestamp_s() == timestamp_s);
-        if !same {
-            let cosignature =
-                note::cosign(head.note().text(), &self.shared.key, timestamp_s).map_err(Broken::Cosigning)?;
-            let cosigned = Sealed::new(Cosigned::new(head, cosignature));
-            self.held = Some(self.slots.persist(cosigned).map_err(Broken::Store)?);
+        match verdict {
+            Verdict::Refuse(Outcome::Refused, _, trouble) => Err(PushRefusal::Refused(trouble.sentence)),
+            Verdict::Cosign(_, ref head) | Verdict::Accuse(ref head, _) | Verdict::Refuse(_, Some(ref head), _)
+                if SeenHead::is_too_long(head) =>
+            {
+                Err(PushRefusal::TooLong)
+            }
+            verdict => Ok(verdict),
         }
-        let lines = self.held.as_ref().map(|held| format!("{}\n", held.cosignature().line)).unwrap_or_default();
-        Ok((sighting, Answer::Cosigned { lines }))
+    }
+
+    /// The time of a cosignature made at `time_ms` (milliseconds since the epoch), seconds since the epoch: never before
+    /// one that was released. `None` while the clock is not set.
+    pub fn timestamp_s(&self, time_ms: u64) -> Option<u64> {
+        let last = self.held.as_ref().map_or(0, Cosigned::timestamp_s).max(self.floor_s);
+        next_timestamp_s(time_ms, Some(last).filter(|last| *last > 0))
+    }
+
+    /// Remembers what came of a fetch or push at `time_ms`, and returns the lines to write.
+    #[must_use = "lines that are not written are lost"]
+    pub fn note(&mut self, time_ms: u64, sighting: Sighting) -> Vec<JournalLine> {
+        let (code, error) = sighting.trouble.clone().map(|(code, sentence)| (code.to_owned(), sentence)).unzip();
+        if sighting.outcome != Outcome::Started {
+            self.shown = None;
+            self.last = Some(LastFetch { time: time_ms, outcome: sighting.outcome, code, error });
+        }
+        self.fold.observe(time_ms, sighting)
+    }
+
+    /// The lines for something that a peer showed at `time_ms`: it says nothing about how the log itself is reached.
+    #[must_use = "lines that are not written are lost"]
+    pub fn note_peer(&mut self, time_ms: u64, sighting: Sighting) -> Vec<JournalLine> {
+        self.fold.observe(time_ms, sighting)
+    }
+
+    /// The folded lines that are due at `time_ms`.
+    #[must_use = "lines that are not written are lost"]
+    pub fn due(&mut self, time_ms: u64) -> Vec<JournalLine> {
+        self.fold.due(time_ms)
+    }
+
+    /// All that is folded, before the witness stops.
+    #[must_use = "lines that are not written are lost"]
+    pub fn flush(&mut self) -> Vec<JournalLine> {
+        self.fold.flush()
+    }
+
+    /// The head is durable, and is the head held from now on.
+    pub fn took(&mut self, cosigned: Cosigned) {
+        self.held = Some(cosigned);
+    }
+
+    /// The look that was noted last gave this evidence; unless an operator has acknowledged it, nothing is cosigned from now
+    /// on.
+    pub fn accused(&mut self, standing: Standing) {
+        (self.shown, self.told) = (Some(standing), Some(standing));
+        if self.forked.is_none() && !self.log.acknowledged_evidence.contains(&standing.number) {
+            self.forked = Some(standing);
+        }
+    }
+
+    /// Whether this evidence is something else than what was told last.
+    pub fn is_news(&self, standing: Standing) -> bool {
+        self.told != Some(standing)
+    }
+
+    /// Whether, and because of which evidence, nothing is cosigned.
+    pub fn forked(&self) -> Option<Standing> {
+        self.forked
+    }
+
+    /// The lines over the head held, each with its newline.
+    pub fn lines(&self) -> String {
+        let cosignatures = self.held.iter().flat_map(Cosigned::cosignatures);
+        cosignatures.map(|cosignature| format!("{}\n", cosignature.line)).collect()
+    }
+
+    /// What may be shown of the log.
+    pub fn view(&self) -> LogView {
+        let head = self.held.as_ref().map(|held| held.checkpoint().checkpoint());
+        // A log that shows its other history now is shouted about whatever was acknowledged before.
+        let accused = self.forked.or(self.shown);
+        let status = LogStatus {
+            origin: self.log.vkey.name().to_string(),
+            url: self.log.url.as_ref().map(ToString::to_string),
+            size: head.map(|head| head.size.0),
+            root: head.map(|head| head.root.0.to_base64()),
+            cosigned_at: self.held.as_ref().map(Cosigned::timestamp_s),
+            last: self.last.clone(),
+            journal_of: self.log.journal_of.as_ref().map(ToString::to_string),
+            peers: Vec::new(),
+            forked: accused.map(|standing| standing.number),
+            crime: accused.map(|standing| standing.crime),
+        };
+        LogView { status, held: self.held.clone(), refused: self.forked.is_some() }
+    }
+
+    /// At level full a head is cosigned only if every entry under it was admitted. The head held was, before it was cosigned
+    /// for the first time; that its entries cannot be had again takes nothing from it.
+    fn if_admitted(&self, outcome: Outcome, head: Box<SignedCheckpoint<Verified>>, entries: EntriesCheck) -> Verdict {
+        let is_known = self.log.level == Level::Consistency || outcome == Outcome::Unchanged;
+        let (outcome, trouble) = match entries {
+            EntriesCheck::Breaks(breaks) => return Verdict::Inadmissible(head, breaks),
+            EntriesCheck::NotAdmitted(trouble) => (Outcome::Inadmissible, trouble),
+            _ if is_known => return Verdict::Cosign(outcome, head),
+            EntriesCheck::Admitted { size, root }
+                if (size, root) == (head.checkpoint().size, head.checkpoint().root) =>
+            {
+                return Verdict::Cosign(outcome, head);
+            }
+            EntriesCheck::Trouble(trouble) => (Outcome::Unproven, trouble),
+            EntriesCheck::UnderWay { done, total } => {
+                let sentence = format!("entry {done} of {total} was checked so far; ask again later");
+                (Outcome::Withheld, Trouble { code: "catching-up", sentence })
+            }
+            EntriesCheck::NotAsked | EntriesCheck::Admitted { .. } => {
+                let sentence = "the entries under this head were not checked; ask again later".to_owned();
+                (Outcome::Withheld, Trouble { code: "not-checked", sentence })
+            }
+        };
+        Verdict::Refuse(outcome, Some(head), trouble)
+    }
+
+    /// Once evidence stands against a log, nothing of it is cosigned, and one piece is enough: further heads are in the
+    /// journal whole.
+    fn unless_refused(&self, verdict: Verdict) -> Verdict {
+        let Some(Standing { number, crime }) = self.forked else { return verdict };
+        let sentence = format!(
+            "the log {}, and nothing of it is cosigned any more: look at the evidence with `counterfoil-witness evidence show {number} --url URL`, then go by \"When it says FORK\" in docs/witness.md",
+            crime.told()
+        );
+        let head = match verdict {
+            Verdict::Cosign(_, head) | Verdict::Accuse(head, _) | Verdict::Inadmissible(head, _) => Some(head),
+            Verdict::Refuse(_, head, _) => head,
+        };
+        Verdict::Refuse(Outcome::Refused, head, Trouble { code: "forked", sentence })
     }
 }
 
-impl Keeper {
-    /// Keeps the evidence, and from now on cosigns nothing of this log until an operator acts. Evidence that an operator
-    /// has acknowledged already refuses the head alone.
-    fn record_fork(&mut self, head: &SignedCheckpoint<Verified>, fork: &LogFork) -> Result<(Sighting, Answer), Broken> {
-        if self.forked.is_some() {
-            // One piece of evidence is enough to refuse a log for ever; further heads are in the journal whole.
-            return Ok(not_cosigned(Outcome::Refused, Some(head), self.refusal()));
-        }
-        let number = self.shared.evidence.record(fork)?;
-        if !self.log.acknowledged_evidence.contains(&number) {
-            self.forked = Some(number);
-        }
-        tracing::error!(log = self.log.vkey.name().as_str(), evidence = number, "FORK: the log signed two histories");
-        let sentence = format!(
-            "the log signed two histories, which is evidence {number} of this witness; see /evidence/{}",
-            number / EVIDENCE_PAGE as u64
-        );
-        let (sighting, answer) = not_cosigned(Outcome::Fork, Some(head), Some(Trouble { code: "forked", sentence }));
-        Ok((Sighting { evidence: Some(number), ..sighting }, answer))
-    }
-
-    fn measure(&self, outcome: Outcome) {
-        let log = self.log.vkey.name().to_string();
-        metrics::counter!("counterfoil_witness_fetches_total", "log" => log.clone(), "outcome" => outcome.as_str())
-            .increment(1);
-        metrics::gauge!("counterfoil_witness_forked", "log" => log.clone()).set(u8::from(self.forked.is_some()));
-        if let Some(held) = &self.held {
-            let size = held.checkpoint().checkpoint().size;
-            metrics::gauge!("counterfoil_witness_held_size", "log" => log.clone()).set(size.0 as f64);
-            metrics::gauge!("counterfoil_witness_cosigned_at_seconds", "log" => log).set(held.timestamp_s() as f64);
-        }
-    }
-
-    fn refusal(&self) -> Option<Trouble> {
-        let number = self.forked?;
-        let sentence = format!(
-            "the log signed two histories, which is evidence {number} of this witness; nothing of it is cosigned until the witness's operator has seen the evidence and says so in the configuration (acknowledged_evidence)"
-        );
-        Some(Trouble { code: "forked", sentence })
-    }
-}
-
-/// What is journalled and answered when a head is not cosigned.
-fn not_cosigned(
+/// What a sighting says of a head that is cosigned at `cosigned_at`, or of one that is not.
+pub fn sighting(
     outcome: Outcome,
     head: Option<&SignedCheckpoint<Verified>>,
+    cosigned_at: Option<u64>,
     trouble: Option<Trouble>,
-) -> (Sighting, Answer) {
-    let detail = trouble.as_ref().map(|trouble| trouble.sentence.clone()).unwrap_or_default();
-    let trouble = trouble.map(|trouble| (trouble.code, trouble.sentence));
-    let sighting = Sighting { outcome, head: head.map(SeenHead::of), trouble, evidence: None };
-    (sighting, Answer::NotCosigned { outcome, detail })
+) -> Sighting {
+    Sighting {
+        outcome,
+        peer: None,
+        cosigned_at,
+        head: head.map(SeenHead::of),
+        trouble: trouble.map(|trouble| (trouble.code, trouble.sentence)),
+        evidence: None,
+    }
+}
+
+fn bad_empty_root() -> Trouble {
+    let sentence =
+        "the log signed a head of size 0 whose root is not the hash of the empty string; no tree has it".to_owned();
+    Trouble { code: "empty-root", sentence }
 }
 
 /// Which kind of bad signature it is, in a word.

@@ -2,9 +2,13 @@
 //!
 //! Holds shapes. Everything in a view was durable before it got here.
 
+use crate::evidence::Crime;
 use crate::journal::line::Outcome;
+use crate::settings::Level;
 use bytes::Bytes;
+use note::CosignatureLine;
 use serde::{Deserialize, Serialize};
+use store::Cosigned;
 
 /// The whole witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,10 +17,17 @@ pub struct WitnessStatus {
     pub witness: String,
     /// Its vkey.
     pub vkey: String,
+    /// Its vkey of type `0x06`, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mldsa_vkey: Option<String>,
     /// The vkey of its journal.
     pub journal_vkey: String,
     /// The journal's size.
     pub journal_size: u64,
+    /// What its cosignatures say.
+    pub level: Level,
+    /// How many documents of evidence it holds, against anybody, acknowledged or not.
+    pub evidence: u64,
     /// Its clock, milliseconds since the epoch.
     pub time: u64,
     /// Each log, in the order of the configuration.
@@ -28,8 +39,9 @@ pub struct WitnessStatus {
 pub struct LogStatus {
     /// Its origin.
     pub origin: String,
-    /// Where it is fetched.
-    pub url: String,
+    /// Where it is fetched; absent for a log that only pushes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// The size of the head held; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
@@ -42,9 +54,38 @@ pub struct LogStatus {
     /// What came of the last fetch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastFetch>,
-    /// The number of the evidence because of which nothing of this log is cosigned.
+    /// The number of the evidence because of which nothing of this log is cosigned, or that the last look at it gave again
+    /// although it was acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked: Option<u64>,
+    /// What that evidence shows the log to have done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crime: Option<Crime>,
+    /// The peer whose journal this is, where it is no log of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_of: Option<String>,
+    /// What each peer holds of it, in the order of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<PeerStatus>,
+}
+
+/// What a peer holds of a log, beside what we hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// The peer's name.
+    pub peer: String,
+    /// When it was last found to agree, milliseconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreed_at: Option<u64>,
+    /// The size of the head that it held then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreed_size: Option<u64>,
+    /// Why it does not agree now, in a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Why it does not agree now, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// What came of the last fetch.
@@ -67,14 +108,35 @@ pub struct LastFetch {
 pub struct LogView {
     /// What `/status` says.
     pub status: LogStatus,
-    /// The latest cosigned checkpoint, whole; `None` before the first.
-    pub cosigned: Option<Bytes>,
+    /// The head held, with the witness's cosignatures; `None` before the first.
+    pub held: Option<Cosigned>,
+    /// Whether nothing of it is cosigned until an operator acts.
+    pub refused: bool,
+}
+
+impl LogView {
+    /// The latest cosigned checkpoint, whole: the log's lines and the witness's; `None` before the first. Put together when
+    /// somebody asks, which is far less often than heads are cosigned.
+    pub fn cosigned(&self) -> Option<Bytes> {
+        let held = self.held.as_ref()?;
+        let lines = held.cosignatures().iter().filter_map(|cosignature| cosignature.to_line().ok());
+        let lines: Vec<CosignatureLine> = lines.collect();
+        Some(Bytes::copy_from_slice(held.checkpoint().with_cosignatures(&lines).bytes()))
+    }
 }
 
 impl LogStatus {
-    /// Whether an operator should look: a fork, or a last fetch that was not cosigned.
+    /// Whether an operator should look: a fork, or a last fetch that was not cosigned. A peer that is down is its own
+    /// operator's trouble.
     pub fn is_in_trouble(&self) -> bool {
         let cosigned = |last: &LastFetch| matches!(last.outcome, Outcome::Cosigned | Outcome::Unchanged);
-        self.forked.is_some() || !self.last.as_ref().is_some_and(cosigned)
+        self.forked.is_some() || self.journal_of.is_none() && !self.last.as_ref().is_some_and(cosigned)
+    }
+}
+
+impl PeerStatus {
+    /// Not asked yet.
+    pub fn new(peer: &str) -> PeerStatus {
+        PeerStatus { peer: peer.to_owned(), agreed_at: None, agreed_size: None, code: None, error: None }
     }
 }

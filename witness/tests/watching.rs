@@ -222,7 +222,7 @@ async fn a_restart_keeps_the_head_held_and_timestamps_never_go_back() {
 
     house.set_clock_s(NOON_S - 3600);
     log.set_manner(Manner::Fails);
-    let witness = reopened(&house).await;
+    let witness = stage::reopened(&house).await;
     assert_eq!(witness.cosigned(&log).await.unwrap().0.size, TreeSize(20), "held before any fetch");
     log.set_manner(Manner::Honest);
     assert_eq!(witness.nudge(&log, &head).await, Ok(NOON_S), "the clock went back, the timestamp does not");
@@ -310,7 +310,7 @@ async fn the_journal_holds_every_fetch_and_is_a_log_that_anybody_can_check() {
     let fetched = log.checkpoints_asked();
     witness.stop().await;
 
-    let witness = reopened(&house).await;
+    let witness = stage::reopened(&house).await;
     let journal = witness.journal().await;
     assert!(journal.iter().all(|line| line.origin == ORIGIN));
     assert_eq!(journal[0].outcome, Outcome::Started);
@@ -337,29 +337,64 @@ async fn the_journal_holds_every_fetch_and_is_a_log_that_anybody_can_check() {
 async fn the_state_belongs_to_one_process() {
     let (log, house) = (FakeLog::start(ORIGIN, 20).await, House::new());
     house.configure(&log, &[], "");
-    let first = house.open().unwrap();
-    let second = house.open().unwrap_err().to_string();
+    let first = house.open().await.unwrap();
+    let second = house.open().await.unwrap_err().to_string();
     assert!(second.contains("in use by another process"), "{second}");
     drop(first);
-    house.open().unwrap();
+    house.open().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_evidence_shown_again_refuses_the_head_and_not_the_log() {
     let (log, house) = (FakeLog::start(ORIGIN, 0).await, House::new());
-    house.configure(&log, &[], "acknowledged_evidence = [0]");
+    house.configure(&log, &[], "");
     let witness = house.start().await;
     let held = log.offer(20, 0, 0);
     witness.nudge(&log, &held).await.unwrap();
+    let fork = log.offer(20, 10, 1);
+    assert_eq!(witness.nudge(&log, &fork).await, Err("fork".to_owned()));
+    witness.stop().await;
+    house.configure(&log, &[], "acknowledged_evidence = [0]");
+    let witness = house.start().await;
     for _ in 0..3 {
         let fork = log.offer(20, 10, 1);
         assert_eq!(witness.nudge(&log, &fork).await, Err("fork".to_owned()));
+        let status = witness.status().await;
+        assert_eq!(status.forked, Some(0), "while the log shows its other history, that is what is to be seen of it");
+        assert!(status.is_in_trouble());
         log.offer(20, 0, 0);
         assert_eq!(witness.nudge(&log, &held).await, Ok(NOON_S));
+        assert_eq!(witness.status().await.forked, None);
     }
     assert_eq!(witness.get("/evidence/0").await.unwrap().lines().count(), 1);
-    assert_eq!(witness.status().await.forked, None);
     witness.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn evidence_that_is_not_there_or_not_against_the_log_cannot_be_acknowledged() {
+    let (log, house) = (FakeLog::start(ORIGIN, 0).await, House::new());
+    house.configure(&log, &[], "acknowledged_evidence = [0]");
+    let refused = house.open().await.unwrap_err().to_string();
+    assert!(
+        refused.contains("evidence 0 cannot be acknowledged") && refused.contains("holds no evidence"),
+        "{refused}"
+    );
+    house.configure(&log, &[], "");
+    let witness = house.start().await;
+    // Neither can a witness that runs be told to close its eyes to what will come.
+    house.configure(&log, &[], "acknowledged_evidence = [0]");
+    witness.reload(&house).await;
+    let held = log.offer(20, 0, 0);
+    witness.nudge(&log, &held).await.unwrap();
+    let fork = log.offer(20, 10, 1);
+    assert_eq!(witness.nudge(&log, &fork).await, Err("fork".to_owned()));
+    log.offer(20, 0, 0);
+    assert_eq!(witness.nudge(&log, &held).await, Err("refused".to_owned()));
+    witness.stop().await;
+    let other = FakeLog::start("log.example/other", 0).await;
+    house.configure(&other, &[], "acknowledged_evidence = [0]");
+    let refused = house.open().await.unwrap_err().to_string();
+    assert!(refused.contains("not against this log"), "{refused}");
 }
 
 /// Holds a head of `held` entries, is offered one of `offered` entries that differs from entry `branch` on.
@@ -398,18 +433,6 @@ async fn assert_accuses_nobody(witness: &Running) {
     assert_eq!(stage::code(&witness.get("/evidence/0").await.unwrap_err()), "not-found");
     assert_eq!(witness.status().await.forked, None);
     assert!(witness.journal().await.iter().all(|line| line.outcome != Outcome::Fork));
-}
-
-/// A witness started again; the files of the one before may be let go a moment later.
-async fn reopened(house: &House) -> Running {
-    for _ in 0..100 {
-        if let Ok(witness) = house.open() {
-            drop(witness);
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    house.start().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,9 +6,10 @@
 //!
 //! A crash loses at most the counts of the last minute, never a head: a head is written before it is folded.
 
-use crate::journal::line::{JournalLine, Outcome, bounded_sentence};
+use crate::journal::line::{JournalLine, MAX_HEAD_LEN, Outcome, bounded_sentence};
 use merkle::{Hash, leaf_hash};
 use note::{SignedCheckpoint, Verified};
+use std::collections::VecDeque;
 
 /// How long fetches are folded into one line (protocol, section 6: one line a minute).
 pub const FOLD_MS: u64 = 60_000;
@@ -22,6 +23,10 @@ const REMEMBERED: usize = 256;
 pub struct Sighting {
     /// What the witness made of it.
     pub outcome: Outcome,
+    /// The witness that was asked, where it was not the log.
+    pub peer: Option<String>,
+    /// When the head was cosigned, seconds since the epoch, if it was.
+    pub cosigned_at: Option<u64>,
     /// The head, where the log signed one.
     pub head: Option<SeenHead>,
     /// What went wrong: a word out of a fixed set, and a sentence.
@@ -35,7 +40,12 @@ pub struct Sighting {
 pub struct SeenHead {
     size: u64,
     root: Hash,
+    /// Text and one signature line of the log.
     text: String,
+    /// The hash of the text alone: a head signed twice is one head.
+    alike: Hash,
+    /// The lines of the peer that showed it. They change with every look, and are no part of what makes heads alike.
+    lines: String,
 }
 
 /// The folding state of one log.
@@ -43,7 +53,7 @@ pub struct SeenHead {
 pub struct Fold {
     origin: String,
     /// What was written already, oldest first, with the time it was last seen.
-    written: Vec<(Key, u64)>,
+    written: VecDeque<(Key, u64)>,
     /// What is being counted, oldest first.
     open: Vec<Open>,
 }
@@ -51,9 +61,9 @@ pub struct Fold {
 /// Which sightings are alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Key {
-    /// A head, by the hash of the whole of it (two heads that differ in one byte are two heads), and what came of it.
-    Head(Hash, Outcome),
-    Trouble(Outcome, Option<&'static str>),
+    /// A head, by the hash of its text (two that differ in one byte are two heads), and what came of it.
+    Head(Hash, Outcome, Option<String>),
+    Trouble(Outcome, Option<&'static str>, Option<String>),
 }
 
 /// Fetches folded so far.
@@ -71,24 +81,28 @@ impl SeenHead {
     pub fn of(checkpoint: &SignedCheckpoint<Verified>) -> SeenHead {
         let head = checkpoint.checkpoint();
         let text = checkpoint.log_signed_only().note().to_string();
-        SeenHead { size: head.size.0, root: head.root.0, text }
+        let alike = leaf_hash(checkpoint.note().text().as_bytes());
+        SeenHead { size: head.size.0, root: head.root.0, text, alike, lines: String::new() }
     }
 
-    /// Bytes of text and log's signature lines.
-    pub fn len(&self) -> usize {
-        self.text.len()
+    /// The same with the lines that `checkpoint` carries beside the log's: those of the peer that showed it, verified by
+    /// the caller.
+    pub fn cosigned(checkpoint: &SignedCheckpoint<Verified>) -> SeenHead {
+        let others = checkpoint.note().signatures().iter().filter(|line| !line.claims(checkpoint.log_key()));
+        let lines = others.map(|line| format!("{}\n", line.line())).collect();
+        SeenHead { lines, ..SeenHead::of(checkpoint) }
     }
 
-    /// Whether there are none. (Never: a head has at least three lines.)
-    pub fn is_empty(&self) -> bool {
-        self.text.is_empty()
+    /// Whether `checkpoint` is longer than the journal keeps of a head ([`MAX_HEAD_LEN`]): such a head is not looked at.
+    pub fn is_too_long(checkpoint: &SignedCheckpoint<Verified>) -> bool {
+        checkpoint.log_signed_only().bytes().len() > MAX_HEAD_LEN
     }
 }
 
 impl Fold {
     /// Nothing seen yet.
     pub fn new(origin: &str) -> Fold {
-        Fold { origin: origin.to_owned(), written: Vec::new(), open: Vec::new() }
+        Fold { origin: origin.to_owned(), written: VecDeque::new(), open: Vec::new() }
     }
 
     /// Takes in what the fetch that began at `time` (milliseconds since the epoch) showed, and returns the lines
@@ -97,12 +111,14 @@ impl Fold {
     pub fn observe(&mut self, time: u64, sighting: Sighting) -> Vec<JournalLine> {
         let mut lines = self.due(time);
         let key = match &sighting.head {
-            Some(head) => Key::Head(leaf_hash(head.text.as_bytes()), first_time(sighting.outcome)),
-            None => Key::Trouble(sighting.outcome, sighting.trouble.as_ref().map(|(code, _)| *code)),
+            Some(head) => Key::Head(head.alike, first_time(sighting.outcome), sighting.peer.clone()),
+            None => {
+                Key::Trouble(sighting.outcome, sighting.trouble.as_ref().map(|(code, _)| *code), sighting.peer.clone())
+            }
         };
         let known = self.remember(&key, time);
         if !known || sighting.outcome == Outcome::Started {
-            let whole = sighting.head.as_ref().map(|head| head.text.clone());
+            let whole = sighting.head.as_ref().map(|head| format!("{}{}", head.text, head.lines));
             lines.push(JournalLine { checkpoint: whole, ..self.line(time, sighting) });
             return lines;
         }
@@ -110,6 +126,7 @@ impl Fold {
             Some(open) => {
                 open.count += 1;
                 open.until = time;
+                open.line.cosigned_at = sighting.cosigned_at.filter(|at| *at != time / 1000);
             }
             None => {
                 let line = self.line(time, sighting);
@@ -150,11 +167,11 @@ impl Fold {
     /// Whether `key` was written already, a failure within the last minute; notes that it was seen now.
     fn remember(&mut self, key: &Key, now: u64) -> bool {
         let place = self.written.iter().position(|(written, _)| written == key);
-        let seen = place.map(|place| self.written.remove(place).1);
+        let seen = place.and_then(|place| self.written.remove(place)).map(|(_, seen)| seen);
         if self.written.len() == REMEMBERED {
-            self.written.remove(0);
+            self.written.pop_front();
         }
-        self.written.push((key.clone(), now));
+        self.written.push_back((key.clone(), now));
         match (key, seen) {
             (Key::Head(..), seen) => seen.is_some(),
             (Key::Trouble(..), Some(seen)) => now >= seen && now - seen < FOLD_MS,
@@ -170,10 +187,12 @@ impl Fold {
             until: None,
             count: None,
             origin: self.origin.clone(),
+            peer: sighting.peer,
             outcome: sighting.outcome,
             size: sighting.head.as_ref().map(|head| head.size),
             root: sighting.head.as_ref().map(|head| head.root),
             checkpoint: None,
+            cosigned_at: sighting.cosigned_at.filter(|at| *at != time / 1000),
             evidence: sighting.evidence,
             code,
             error,
@@ -192,16 +211,20 @@ mod tests {
     use super::*;
 
     fn head(size: u64) -> Option<SeenHead> {
-        Some(SeenHead { size, root: Hash([size as u8; 32]), text: format!("head of {size}\n") })
+        let text = format!("head of {size}\n");
+        let alike = leaf_hash(text.as_bytes());
+        Some(SeenHead { size, root: Hash([size as u8; 32]), text, alike, lines: String::new() })
     }
 
     fn saw(outcome: Outcome, head: Option<SeenHead>) -> Sighting {
-        Sighting { outcome, head, trouble: None, evidence: None }
+        Sighting { outcome, peer: None, cosigned_at: None, head, trouble: None, evidence: None }
     }
 
     fn failed(code: &'static str) -> Sighting {
         Sighting {
             outcome: Outcome::Unreachable,
+            peer: None,
+            cosigned_at: None,
             head: None,
             trouble: Some((code, format!("{code}, says the log"))),
             evidence: None,
@@ -225,7 +248,7 @@ mod tests {
             "seen before, but something else came of it"
         );
         assert!(fold.observe(200, saw(Outcome::Stale, head(7))).is_empty(), "seen before: counted");
-        let same_numbers_other_bytes = SeenHead { text: "another head of 7\n".to_owned(), ..head(7).unwrap() };
+        let same_numbers_other_bytes = SeenHead { alike: leaf_hash(b"another head of 7\n"), ..head(7).unwrap() };
         assert_eq!(fold.observe(201, saw(Outcome::Stale, Some(same_numbers_other_bytes))).len(), 1);
     }
 

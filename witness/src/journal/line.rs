@@ -7,10 +7,12 @@
 //!  "until":1790000059981,         folded fetches: when the last of them began
 //!  "count":60,                    folded fetches: how many
 //!  "origin":"log.example/agents", the log that was asked
+//!  "peer":"witness.example/w2",   another witness, where it was asked what it holds of the log
 //!  "outcome":"cosigned",          what the witness made of the answer
 //!  "size":15,"root":"<base64>",   the head, where the answer held one signed by the log
-//!  "checkpoint":"<text>",         that head whole, with the log's signature lines, once for each distinct head and outcome
-//!  "evidence":0,                  fork: where the evidence stands in the witness's evidence
+//!  "checkpoint":"<text>",         that head whole, with the log's signature lines (and the peer's), once for each distinct head and outcome
+//!  "cosigned_at":1790000001,      seconds since the epoch, where the cosignature's time is not that of the fetch: a clock went back
+//!  "evidence":0,                  fork, inadmissible: where the evidence stands in the witness's evidence
 //!  "code":"timeout",              what went wrong, in a word
 //!  "error":"<sentence>"}          and in a sentence
 //! ```
@@ -36,6 +38,8 @@ pub enum Outcome {
     Started,
     /// A head not held before: consistent, now held and cosigned.
     Cosigned,
+    /// What a peer holds, and nothing against it: consistent with the head held, if one was.
+    Seen,
     /// The head held already: cosigned again with the time of the fetch.
     Unchanged,
     /// A smaller head, consistent with the one held: not cosigned.
@@ -48,7 +52,9 @@ pub enum Outcome {
     BadEmptyRoot,
     /// The log signed two histories.
     Fork,
-    /// The log forked before: nothing of it is cosigned until an operator acts.
+    /// Level full: an entry under the head breaks the rules of admission.
+    Inadmissible,
+    /// Evidence stands against the log: nothing of it is cosigned until an operator acts.
     Refused,
     /// No answer, or none that could be used.
     Unreachable,
@@ -70,6 +76,9 @@ pub struct JournalLine {
     pub count: Option<u64>,
     /// The log's origin.
     pub origin: String,
+    /// The witness that was asked what it holds of the log, where it was not the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
     /// What came of it.
     pub outcome: Outcome,
     /// The size of the head that the log signed.
@@ -81,6 +90,9 @@ pub struct JournalLine {
     /// The head whole: text and the log's signature lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
+    /// The time of the cosignature, seconds since the epoch, where it is not that of the fetch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cosigned_at: Option<u64>,
     /// The number of the evidence document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<u64>,
@@ -98,12 +110,14 @@ impl Outcome {
         match self {
             Outcome::Started => "started",
             Outcome::Cosigned => "cosigned",
+            Outcome::Seen => "seen",
             Outcome::Unchanged => "unchanged",
             Outcome::Stale => "stale",
             Outcome::Unproven => "unproven",
             Outcome::BadLogSignature => "bad-log-signature",
             Outcome::BadEmptyRoot => "bad-empty-root",
             Outcome::Fork => "fork",
+            Outcome::Inadmissible => "inadmissible",
             Outcome::Refused => "refused",
             Outcome::Unreachable => "unreachable",
             Outcome::Withheld => "withheld",
@@ -124,11 +138,13 @@ impl JournalLine {
     }
 }
 
-/// `sentence`, cut to [`MAX_ERROR_LEN`] bytes at a character and without control characters.
+/// `sentence`, cut to [`MAX_ERROR_LEN`] bytes at a character, without control characters and without what turns the
+/// direction of text around.
 pub(crate) fn bounded_sentence(sentence: &str) -> String {
     let mut bounded = String::new();
     for character in sentence.chars() {
-        let character = if character.is_control() { ' ' } else { character };
+        let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let character = if turns || character.is_control() { ' ' } else { character };
         if bounded.len() + character.len_utf8() > MAX_ERROR_LEN {
             break;
         }
@@ -148,10 +164,12 @@ mod tests {
             until: None,
             count: None,
             origin: "log.example/agents".to_owned(),
+            peer: None,
             outcome: Outcome::Cosigned,
             size: Some(15),
             root: Some(Hash([7; 32])),
             checkpoint: Some("log.example/agents\n15\n…\n".to_owned()),
+            cosigned_at: None,
             evidence: None,
             code: None,
             error: None,
@@ -195,12 +213,14 @@ mod tests {
         for outcome in [
             Outcome::Started,
             Outcome::Cosigned,
+            Outcome::Seen,
             Outcome::Unchanged,
             Outcome::Stale,
             Outcome::Unproven,
             Outcome::BadLogSignature,
             Outcome::BadEmptyRoot,
             Outcome::Fork,
+            Outcome::Inadmissible,
             Outcome::Refused,
             Outcome::Unreachable,
             Outcome::Withheld,
@@ -215,6 +235,8 @@ mod tests {
             until: Some(u64::MAX),
             count: Some(u64::MAX),
             origin: "\"".repeat(255),
+            peer: Some("\"".repeat(255)),
+            cosigned_at: Some(u64::MAX),
             outcome: Outcome::BadLogSignature,
             size: Some(u64::MAX),
             checkpoint: Some("\n".repeat(MAX_HEAD_LEN)),

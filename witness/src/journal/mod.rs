@@ -1,5 +1,7 @@
-//! The journal: what this witness saw, in a log of its own.
+//! The journal: what the witness saw, for ever, for everybody; and its own memory.
 
 pub mod book;
+pub mod committer;
 pub mod fold;
 pub mod line;
+pub mod memory;

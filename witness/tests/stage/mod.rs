@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use client::http::{BoundedClient, FetchError, Request as Call, Timeouts};
 use client::{LogClient, WitnessClient};
+use counterfoil_witness::broken::Broken;
 use counterfoil_witness::clock::Clock;
 use counterfoil_witness::journal::line::JournalLine;
 use counterfoil_witness::serve::{StartError, Witness};
@@ -19,14 +20,16 @@ use note::{
     Checkpoint, KeyKind, KeyName, Origin, SignedCheckpoint, SigningKey, Verified, VerifierKey, sign_checkpoint,
 };
 use service::Limits;
-use service::config::{Flags, load_with_environment};
+use service::config::{Flags, Loaded, load_with_environment};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use store::disk::{Disk, RealDisk};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -238,7 +241,8 @@ pub(crate) struct Running {
     http: BoundedClient,
     vkey: VerifierKey,
     stop: CancellationToken,
-    task: JoinHandle<()>,
+    reload: mpsc::Sender<Settings>,
+    task: JoinHandle<Result<(), Broken>>,
 }
 
 /// When the tests take place.
@@ -274,31 +278,69 @@ impl House {
         let mut values = vec![("interval_ms", 3_600_000), ("nudge_gap_ms", 10), ("fetch_deadline_ms", 5000)];
         values.retain(|(key, _)| more.iter().all(|(other, _)| other != key));
         let lines: String = values.iter().chain(more).map(|(key, value)| format!("{key} = {value}\n")).collect();
-        let text = format!("{lines}[[log]]\nvkey = \"{}\"\nurl = \"{}\"\n{log_more}\n", log.vkey(), log.url);
+        let text = format!(
+            "{lines}[[log]]\nvkey = \"{}\"\nurl = \"{}\"\nprivate_address = true\n{log_more}\n",
+            log.vkey(),
+            log.url
+        );
         std::fs::write(self.home().join("config.toml"), text).unwrap();
     }
 
-    pub(crate) fn open(&self) -> Result<Witness, StartError> {
-        let settings =
-            load_with_environment::<Settings>(Some(&self.home().join("config.toml")), std::iter::empty(), Flags::new())
-                .unwrap();
-        Witness::open(&settings, self.clock())
+    /// Writes a configuration that takes pushes of `log`, and fetches nothing.
+    pub(crate) fn configure_pushing(&self, log: &FakeLog) {
+        let text = format!("[[log]]\nvkey = \"{}\"\naccept_pushes = true\n", log.vkey());
+        std::fs::write(self.home().join("config.toml"), text).unwrap();
+    }
+
+    /// The witness of another house, with a copy of its state.
+    pub(crate) fn with_state_of(other: &House, state: &std::path::Path) -> House {
+        let house = House::new();
+        for file in ["config.toml", "witness.key", "journal.key"] {
+            std::fs::copy(other.home().join(file), house.home().join(file)).unwrap();
+        }
+        std::fs::remove_dir_all(house.home().join("state")).unwrap();
+        std::fs::rename(state, house.home().join("state")).unwrap();
+        House { vkey: other.vkey.clone(), ..house }
+    }
+
+    /// The configuration as it is now.
+    pub(crate) fn settings(&self) -> Loaded<Settings> {
+        load_with_environment::<Settings>(Some(&self.home().join("config.toml")), std::iter::empty(), Flags::new())
+            .unwrap()
+    }
+
+    pub(crate) async fn open(&self) -> Result<Witness, StartError> {
+        self.open_on(RealDisk::shared()).await
+    }
+
+    /// Opens the witness on another disk.
+    pub(crate) async fn open_on(&self, disk: Arc<dyn Disk>) -> Result<Witness, StartError> {
+        Witness::open_on(disk, &self.settings(), self.clock()).await
     }
 
     pub(crate) async fn start(&self) -> Running {
-        let witness = self.open().unwrap();
+        self.run(self.open().await.unwrap()).await
+    }
+
+    pub(crate) async fn run(&self, witness: Witness) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
         let stopping = stop.clone();
-        let task = tokio::spawn(async move { witness.run(listener, stopping).await.unwrap() });
+        let (reload, reloaded) = mpsc::channel(1);
+        let task = tokio::spawn(witness.run_reloading(listener, stopping, reloaded));
         let http = BoundedClient::new(Timeouts::default()).unwrap();
         let client = WitnessClient::new(url.parse().unwrap(), http.clone());
-        Running { url, client, http, vkey: self.vkey.clone(), stop, task }
+        Running { url, client, http, vkey: self.vkey.clone(), stop, reload, task }
     }
 }
 
 impl Running {
+    /// Hands the configuration over again, as SIGHUP does.
+    pub(crate) async fn reload(&self, house: &House) {
+        self.reload.send(house.settings().values).await.unwrap();
+    }
+
     /// Nudges; the timestamp of the cosignature over `head`, or the code of the refusal.
     pub(crate) async fn nudge(&self, log: &FakeLog, head: &SignedCheckpoint<Verified>) -> Result<u64, String> {
         match self.client.nudge(&log.origin()).await {
@@ -330,6 +372,18 @@ impl Running {
         sent.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()).map_err(|error| code(&error))
     }
 
+    /// Pushes: an add-checkpoint call; status and body of the answer.
+    pub(crate) async fn push(&self, body: Vec<u8>) -> (u16, String) {
+        let url = format!("{}/add-checkpoint", self.url).parse().unwrap();
+        match self.http.send(Call::post(url, "text/plain", body.into(), 1 << 20)).await {
+            Ok(bytes) => (200, String::from_utf8(bytes.to_vec()).unwrap()),
+            Err(error) => {
+                let refusal = error.refusal().unwrap_or_else(|| panic!("{error}"));
+                (refusal.status, String::from_utf8(refusal.body.to_vec()).unwrap())
+            }
+        }
+    }
+
     pub(crate) async fn status(&self) -> LogStatus {
         let status: WitnessStatus = serde_json::from_str(&self.get("/status").await.unwrap()).unwrap();
         status.logs.into_iter().next().unwrap()
@@ -343,7 +397,12 @@ impl Running {
 
     pub(crate) async fn stop(self) {
         self.stop.cancel();
-        self.task.await.unwrap();
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) async fn ended(self) -> Result<(), Broken> {
+        self.task.await.unwrap()
     }
 
     /// Ends it as a kill would, as far as one process can show it: nothing is flushed or answered any more.
@@ -351,6 +410,17 @@ impl Running {
         self.task.abort();
         let _ = self.task.await;
     }
+}
+
+/// A witness started again; the files of the one before may be let go a moment later.
+pub(crate) async fn reopened(house: &House) -> Running {
+    for _ in 0..100 {
+        if let Ok(witness) = house.open().await {
+            return house.run(witness).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    house.start().await
 }
 
 async fn read_journal(journal: &LogClient, vkey: &VerifierKey) -> Vec<JournalLine> {
