@@ -3,13 +3,14 @@
 use crate::arguments;
 use crate::ascii_json;
 use crate::failure::{Failure, failed, read_file, read_issuers, read_policy, unreadable};
-use crate::wrap::hanging;
-use audit::amount::amount;
+use crate::tolerance;
+use audit::amount::witnesses;
 use audit::quote::plain;
-use audit::{EvidenceError, check_evidence};
+use audit::{EvidenceError, ToleranceReport, check_evidence};
 use note::{Member, VerifierKey};
 use serde_json::json;
 use service::ExitStatus;
+use service::wrap::hanging;
 use std::io::Write;
 
 /// Largest evidence document: the JSON parser's own limit.
@@ -33,33 +34,47 @@ pub(crate) fn run_evidence(arguments: &arguments::Evidence) -> Result<ExitStatus
         }
     };
     let key = shown.key.to_string();
-    let value = json!({"kind": shown.kind, "key": key, "shown": shown.sentence, "not_shown": shown.not_shown});
+    let convicts = shown.demand.is_none();
+    let value = json!({
+        "kind": shown.kind, "key": key, "convicts": convicts, "shown": shown.sentence, "not_shown": shown.not_shown
+    });
+    let next = match convicts {
+        true => "compare the key with the one you know; the document proves nothing about any other",
+        false => {
+            "compare the key with the one you know, then look at the log's own address; by itself the document convicts \
+             nobody. audit tells when the document lies in the bundle, below evidence/"
+        }
+    };
     let text = [
         hanging("", &shown.sentence),
         hanging("key        ", &plain(&key)),
         hanging("not shown  ", &shown.not_shown),
-        hanging("next       ", "compare the key with the one you know; the document proves nothing about any other"),
+        hanging("next       ", next),
     ];
     print(arguments.json, &value, &text.concat())?;
-    Ok(ExitStatus::Ok)
+    Ok(if convicts { ExitStatus::Ok } else { ExitStatus::NotChecked })
 }
 
 pub(crate) fn run_policy(arguments: &arguments::Policy) -> Result<ExitStatus, Failure> {
     let policy = read_policy(&arguments.policy)?;
-    let tolerance = policy.tolerance();
+    let tolerance = ToleranceReport::from(policy.tolerance());
     let logs: Vec<String> = policy.logs().iter().map(|log| log.vkey.name().to_string()).collect();
-    let listed = policy.witnesses().len();
+    let (listed, keys_listed) = (policy.witness_names().len(), policy.witnesses().len());
     let quorum = policy.quorum().map(|member| match member {
         Member::Witness(_) | Member::Group(_) => policy.name_of(member).to_string(),
     });
     let value = json!({
         "logs": logs,
         "witnesses_listed": listed,
+        "keys_listed": keys_listed,
         "quorum": quorum,
         "witnesses": tolerance.witnesses,
+        "keys": tolerance.keys,
         "min_quorum": tolerance.min_quorum,
+        "min_keys": tolerance.min_keys,
         "liars_for_split_view": tolerance.liars_for_split_view,
         "max_silent": tolerance.max_silent,
+        "exact": tolerance.exact,
     });
     let mut lines =
         vec![hanging("logs        ", &plain(&if logs.is_empty() { String::from("none") } else { logs.join(", ") }))];
@@ -69,33 +84,21 @@ pub(crate) fn run_policy(arguments: &arguments::Policy) -> Result<ExitStatus, Fa
             "none: no witness is asked, and the log alone decides what it shows to whom",
         )),
         Some(quorum) => {
-            lines.push(hanging(
-                "quorum      ",
-                &plain(&format!(
-                    "{quorum}; {} of {} can count towards it",
-                    tolerance.witnesses,
-                    amount(listed as u64, "listed witness", "listed witnesses")
-                )),
-            ));
-            lines.push(hanging(
-                "agree       ",
-                &format!("at least {} must cosign", amount(tolerance.min_quorum as u64, "witness", "witnesses")),
-            ));
-            let split = match tolerance.liars_for_split_view {
-                0 => String::from("none: a log can show two histories, each with a quorum, without any witness lying"),
-                liars => format!(
-                    "a log can show two histories, each with a quorum, only if {}",
-                    amount(liars as u64, "witness lies", "witnesses lie")
-                ),
-            };
-            lines.push(hanging("split view  ", &split));
-            lines.push(hanging(
-                "silent      ",
-                &format!("any {} of them may be silent without blocking the quorum", tolerance.max_silent),
-            ));
+            let counted = format!(
+                "{quorum}; {} can count towards it (listed: {})",
+                witnesses(tolerance.witnesses, tolerance.keys),
+                witnesses(listed, keys_listed)
+            );
+            lines.push(hanging("quorum      ", &plain(&counted)));
+            lines.push(hanging("agree       ", &tolerance::agree(&tolerance)));
+            lines.push(hanging("split view  ", &tolerance::split_view(&tolerance)));
+            lines.push(hanging("silent      ", &tolerance::silent(&tolerance)));
+            if !tolerance.exact {
+                lines.push(hanging("not exact   ", tolerance::NOT_EXACT));
+            }
             lines.push(hanging(
                 "note        ",
-                "witnesses of one operator belong into one group with \"any\", so that they count once",
+                "keys of one name are one witness; witnesses of one operator belong into one group with \"any\", so that they count once",
             ));
         }
     }

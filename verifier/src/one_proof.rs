@@ -3,22 +3,46 @@
 use crate::arguments;
 use crate::documents::print;
 use crate::failure::{Failure, failed, read_file, read_issuers, read_policy, unreadable};
-use crate::wrap::hanging;
 use audit::AuditedIssuer;
 use audit::amount::amount;
 use audit::quote::{plain, quoted};
 use audit::time::{show_time, show_time_s};
-use note::{MAX_PROOF_LEN, Policy, ProofRefusal, Strict, TlogProof, VerifiedProof};
-use receipt::{IssuerState, MAX_ENTRY, Receipt, check_signature};
+use merkle::Hash;
+use note::{KeyKind, MAX_PROOF_LEN, Policy, ProofRefusal, Strict, TlogProof, VerifiedProof, VerifierKey};
+use receipt::{IssuerState, MAX_ENTRY, Malformed, Receipt, check_signature};
 use serde_json::json;
 use service::ExitStatus;
+use service::wrap::hanging;
+use std::collections::BTreeSet;
+use std::path::Path;
 
-pub(crate) fn run(arguments: &arguments::Proof) -> Result<ExitStatus, Failure> {
-    let policy = read_policy(&arguments.policy)?;
-    let issuers = arguments.issuers.as_deref().map(read_issuers).transpose()?;
-    let proof = TlogProof::parse(&read_file(&arguments.proof, MAX_PROOF_LEN as u64)?)
-        .map_err(|error| unreadable(format!("{}: {error}", arguments.proof.display())))?;
-    let entry = read_file(&arguments.entry, MAX_ENTRY as u64)?;
+/// What one proof and its entry came to: the log signed the head, the entry is under it, and the quorum is met.
+pub(crate) struct Checked {
+    pub(crate) policy: Policy,
+    pub(crate) proof: TlogProof,
+    pub(crate) verified: VerifiedProof,
+    pub(crate) entry: Vec<u8>,
+    /// The entry's leaf hash, which is the receipt's id.
+    pub(crate) leaf: Hash,
+    pub(crate) receipt: Result<Receipt, Malformed>,
+    /// Whether the receipt is its issuer's, and in words.
+    pub(crate) issuer_status: ExitStatus,
+    pub(crate) issuer_words: String,
+}
+
+/// Reads and checks a proof with the entry it is about.
+pub(crate) fn check(
+    policy: &Path,
+    issuers: Option<&Path>,
+    proof_file: &Path,
+    entry_file: &Path,
+) -> Result<Checked, Failure> {
+    let policy = read_policy(policy)?;
+    let issuers = issuers.map(read_issuers).transpose()?;
+    let proof = TlogProof::parse(&read_file(proof_file, MAX_PROOF_LEN as u64)?).map_err(|error| {
+        unreadable(format!("{}: {error}; give the proof first, then its entry", proof_file.display()))
+    })?;
+    let entry = read_file(entry_file, MAX_ENTRY as u64)?;
     let leaf = merkle::leaf_hash(&entry);
     let verified = proof.verify(&leaf, &policy).map_err(|refusal| match refusal {
         ProofRefusal::NoListedLog { .. } => Failure { status: ExitStatus::NotChecked, reason: refusal.to_string() },
@@ -30,9 +54,16 @@ pub(crate) fn run(arguments: &arguments::Proof) -> Result<ExitStatus, Failure> {
         (Ok(_), None) => (ExitStatus::Ok, String::from("not checked: no --issuers was given")),
         (Ok(receipt), Some(issuers)) => judge_issuer(receipt, issuers),
     };
+    Ok(Checked { policy, proof, verified, entry, leaf, receipt, issuer_status, issuer_words })
+}
+
+pub(crate) fn run(arguments: &arguments::Proof) -> Result<ExitStatus, Failure> {
+    let checked = check(&arguments.policy, arguments.issuers.as_deref(), &arguments.proof, &arguments.entry)?;
+    let Checked { policy, proof, verified, leaf, receipt, issuer_status, issuer_words, .. } = checked;
     let head = verified.checkpoint.checkpoint();
-    let cosigners: Vec<String> =
-        verified.cosigned_by.iter().map(|place| policy.witnesses()[*place].vkey.name().to_string()).collect();
+    let keys = || verified.cosigned_by.iter().map(|place| &policy.witnesses()[*place].vkey);
+    // One witness with two keys is one name here.
+    let cosigners: BTreeSet<&str> = keys().map(|key| key.name().as_str()).collect();
     let value = json!({
         "log": head.origin.as_str(),
         "index": proof.index.0,
@@ -65,10 +96,18 @@ pub(crate) fn run(arguments: &arguments::Proof) -> Result<ExitStatus, Failure> {
         lines.extend(hanging("issuer     ", &said));
     }
     lines.extend(hanging("signature  ", &plain(&issuer_words)));
-    lines.extend(hanging("witnesses  ", &show_witnesses(&policy, &verified, &cosigners)));
+    lines.extend(hanging("witnesses  ", &show_witnesses(&policy, &verified, &keys().map(shown).collect::<Vec<_>>())));
     lines.extend(hanging("not shown  ", "that nothing came before or after it, or that what it says is true"));
     print(arguments.json, &value, &lines)?;
     Ok(issuer_status)
+}
+
+/// Of the two keys that one witness may have, the second says what it is.
+fn shown(key: &VerifierKey) -> String {
+    match key.kind() {
+        KeyKind::MlDsa44 => format!("{} (ML-DSA-44)", key.name()),
+        _ => key.name().to_string(),
+    }
 }
 
 fn show_witnesses(policy: &Policy, verified: &VerifiedProof, cosigners: &[String]) -> String {

@@ -2,195 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "../../crates/audit/tests/world/mod.rs"]
-mod world;
+mod served;
 
-use axum::Router;
-use axum::http::{StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
-use merkle::{HashSource, PageId, ResourcePath, TileId};
-use std::collections::BTreeMap;
+use merkle::{PageId, ResourcePath};
+use served::world::{TestLog, World};
+use served::{Served, files_below, tiled, world_of};
 use std::fs;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::path::Path;
 use std::time::SystemTime;
-use tempfile::TempDir;
-use world::{TestLog, World};
-
-/// What is served now, and which paths were asked for.
-#[derive(Default)]
-struct Stage {
-    world: Option<World>,
-    /// In place of what a path would be answered with.
-    instead: BTreeMap<String, Vec<u8>>,
-    asked: Vec<String>,
-    /// Partial pages of one width only, as a static export has them.
-    static_export: bool,
-}
-
-struct Served {
-    stage: Arc<Mutex<Stage>>,
-    addresses: Vec<SocketAddr>,
-    dir: TempDir,
-    runtime: tokio::runtime::Runtime,
-}
-
-impl Served {
-    /// The world's log on the first address, its witnesses on the next three.
-    fn new(world: World) -> Served {
-        let stage = Arc::new(Mutex::new(Stage { world: Some(world), ..Stage::default() }));
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let addresses = (0..4).map(|who| runtime.block_on(serve(Arc::clone(&stage), who))).collect();
-        let served = Served { stage, addresses, dir: tempfile::tempdir().unwrap(), runtime };
-        served.write_policy();
-        served
-    }
-
-    fn write_policy(&self) {
-        let stage = self.stage.lock().unwrap();
-        let world = stage.world.as_ref().unwrap();
-        let text: String = world
-            .policy_text()
-            .lines()
-            .map(|line| match line.split(' ').next() {
-                Some("log") => format!("{line} http://{}\n", self.addresses[0]),
-                Some("witness") => {
-                    let number: usize = line.split(' ').nth(1).unwrap()[1..].parse().unwrap();
-                    format!("{line} http://{}\n", self.addresses[number])
-                }
-                _ => format!("{line}\n"),
-            })
-            .collect();
-        fs::write(self.path("policy"), text).unwrap();
-        fs::write(self.path("issuers"), world.issuers_text()).unwrap();
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Stage)) {
-        change(&mut self.stage.lock().unwrap());
-    }
-
-    fn run(&self, arguments: &[&str]) -> (i32, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_counterfoil-verify"))
-            .args(arguments)
-            .current_dir(self.dir.path())
-            .output()
-            .unwrap();
-        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        (output.status.code().unwrap(), text)
-    }
-
-    fn fetch(&self) -> (i32, String) {
-        self.run(&["fetch", "--policy", "policy", "--out", "bundle", "--wait", "0s"])
-    }
-
-    fn audit(&self) -> (i32, String) {
-        self.run(&["audit", "--policy", "policy", "--issuers", "issuers", "bundle"])
-    }
-}
-
-async fn serve(stage: Arc<Mutex<Stage>>, who: usize) -> SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let router = Router::new().fallback(move |uri: Uri| {
-        let answer = answer(&mut stage.lock().unwrap(), who, uri.path().trim_start_matches('/'));
-        async move { answer }
-    });
-    tokio::spawn(service::serve(listener, router, service::Limits::default(), std::future::pending()));
-    address
-}
-
-fn answer(stage: &mut Stage, who: usize, path: &str) -> Response {
-    let named = if who == 0 { format!("log/{path}") } else { format!("w{who}/{path}") };
-    stage.asked.push(named.clone());
-    let found = match stage.instead.get(&named) {
-        Some(bytes) => Some(bytes.clone()),
-        None => resource(stage, who, path),
-    };
-    match found {
-        Some(bytes) => bytes.into_response(),
-        None => StatusCode::NOT_FOUND.into_response(),
-    }
-}
-
-fn resource(stage: &Stage, who: usize, path: &str) -> Option<Vec<u8>> {
-    let world = stage.world.as_ref()?;
-    if who == 0 {
-        return match ResourcePath::parse(path)? {
-            ResourcePath::Checkpoint => Some(world.with_cosignatures(world.log.heads.last()?).bytes().to_vec()),
-            other => tiled(&world.log, other, stage.static_export),
-        };
-    }
-    let witness = &world.witnesses[who - 1];
-    if let Some(path) = path.strip_prefix("journal/") {
-        let mut journal = witness.journal.clone();
-        return match ResourcePath::parse(path)? {
-            ResourcePath::Checkpoint => {
-                let head = journal.seal();
-                let line =
-                    note::cosign(head.note().text(), &witness.key(), world.now_ms / 1000).unwrap().to_line().unwrap();
-                Some(head.with_cosignatures(&[line]).bytes().to_vec())
-            }
-            other => tiled(&journal, other, false),
-        };
-    }
-    let origin = note::Origin::new("log.example/test").unwrap();
-    (path == format!("{}/checkpoint", client::witness::origin_hash(&origin)))
-        .then(|| witness.checkpoint.as_ref().map(|head| head.bytes().to_vec()))
-        .flatten()
-}
-
-fn tiled(log: &TestLog, path: ResourcePath, exact_only: bool) -> Option<Vec<u8>> {
-    let heads: Vec<Vec<u8>> = log.heads.iter().map(|head| head.bytes().to_vec()).collect();
-    let page = |page: PageId, all: &[Vec<u8>]| {
-        let held = PageId::at(page.index, all.len() as u64)
-            .filter(|held| page.width <= held.width && (!exact_only || page.width == held.width))?;
-        let first = held.first()? as usize;
-        let mut bytes = Vec::new();
-        all[first..first + usize::from(page.width)]
-            .iter()
-            .for_each(|entry| merkle::encode_entry(&mut bytes, entry).unwrap());
-        Some(bytes)
-    };
-    match path {
-        ResourcePath::Entries(wanted) => page(wanted, &log.entries),
-        ResourcePath::Heads(wanted) => page(wanted, &heads),
-        ResourcePath::Tile(tile) => {
-            TileId::at(tile.level, tile.index, log.tree.size()).filter(|held| tile.width <= held.width)?;
-            let first = tile.index * 256;
-            Some(
-                (first..first + u64::from(tile.width))
-                    .flat_map(|place| log.tree.subtree(tile.level * 8, place).unwrap().0)
-                    .collect(),
-            )
-        }
-        ResourcePath::Checkpoint => None,
-    }
-}
-
-fn world_of(receipts: usize) -> World {
-    let mut world = World::new();
-    world.log_heartbeats(receipts / 2);
-    world.seal();
-    world.log_heartbeats(receipts - receipts / 2);
-    world.seal();
-    world
-}
-
-fn files_below(dir: &Path) -> Vec<String> {
-    let mut files = Vec::new();
-    for item in fs::read_dir(dir).unwrap() {
-        let path = item.unwrap().path();
-        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path.display().to_string()) }
-    }
-    files.sort();
-    files
-}
 
 #[test]
 fn an_honest_log_is_mirrored_and_its_audit_is_ok() {
@@ -291,6 +110,19 @@ fn a_witness_that_cannot_be_reached_is_missing_and_the_rest_is_mirrored() {
 }
 
 #[test]
+fn a_second_key_of_a_witness_is_no_second_witness() {
+    let served = Served::new(world_of(30));
+    let policy = fs::read_to_string(served.path("policy")).unwrap();
+    let name = note::KeyName::new("witness-1.example").unwrap();
+    let second = note::SigningKey::from_seed(name, note::KeyKind::MlDsa44, [99; 32]).verifier();
+    fs::write(served.path("policy"), format!("{policy}witness w1q {second}\n")).unwrap();
+    let (code, text) = served.fetch();
+    assert_eq!(code, 0, "{text}");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("3 of 3 witnesses with 4 keys"), "{text}");
+}
+
+#[test]
 fn what_a_log_should_not_serve_is_kept_and_said() {
     let served = Served::new(world_of(300));
     let page = "log/tile/entries/000";
@@ -318,23 +150,36 @@ fn what_a_log_should_not_serve_is_kept_and_said() {
 fn a_good_copy_is_not_replaced_by_what_a_tampered_log_serves_later() {
     let served = Served::new(world_of(300));
     assert_eq!(served.fetch().0, 0);
-    let pages = ["log/tile/entries/001.p/45", "log/tile/0/001.p/45", "log/heads/000.p/2"];
-    let good = pages.map(|page| fs::read(served.path("bundle").join(page)).unwrap());
-    served.change(|stage| {
-        for (page, good) in pages.iter().zip(&good) {
-            let mut bytes = good.clone();
-            *bytes.last_mut().unwrap() ^= 1;
-            stage.instead.insert((*page).to_owned(), bytes);
-        }
-    });
-    let (code, text) = served.fetch();
+    let held = ["log/tile/entries/001.p/45", "log/heads/000.p/2"];
+    let good = held.map(|page| fs::read(served.path("bundle").join(page)).unwrap());
+    served.grow(20);
+    // The same places, wider, and no longer the same in the part that was there.
+    let tamper = |tampered: &[&str]| {
+        served.change(|stage| {
+            let world = stage.world.as_ref().unwrap();
+            let bytes = tampered.iter().map(|path| {
+                let resource = ResourcePath::parse(path.strip_prefix("log/").unwrap()).unwrap();
+                let mut bytes = tiled(&world.log, resource, false).unwrap();
+                bytes[40] ^= 1;
+                ((*path).to_owned(), bytes)
+            });
+            stage.instead.extend(bytes.collect::<Vec<_>>());
+        })
+    };
+    tamper(&["log/tile/0/001.p/65"]);
+    let (code, text) = served.fetch_to("bundle", &[]);
     assert_eq!(code, 1, "{text}");
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    for (page, good) in pages.iter().zip(&good) {
-        assert!(text.contains(&format!("{page}: the log now serves other bytes")), "{page}: {text}");
+    assert!(text.contains("does not show that the head of size 321") && text.contains("stays as it is"), "{text}");
+    assert!(served.path("bundle/evidence/head-321.checkpoint").is_file());
+    served.change(|stage| stage.instead.clear());
+    tamper(&["log/tile/entries/001.p/65", "log/heads/000.p/3", "log/heads/000.p/2"]);
+    let (code, text) = served.fetch_to("bundle", &[]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("heads/000.p/2: other bytes are served now"), "{text}");
+    assert!(text.contains("001.p/65: its entries are not those its head"), "{text}");
+    for (page, good) in held.iter().zip(&good) {
         assert!(fs::read(served.path("bundle").join(page)).unwrap() == *good, "{page} was replaced");
     }
-    assert_eq!(served.audit().0, 0, "{}", served.audit().1);
 }
 
 #[test]
@@ -354,14 +199,18 @@ fn a_log_that_leaves_its_newest_heads_out_is_said() {
     assert!(text.contains("omitted-head"), "{text}");
 }
 
+/// A document that shows the log of `world` to have signed two histories.
+fn fork_of(world: &World) -> String {
+    let mut second = TestLog::new("log.example/test", 1);
+    (0..31u8).for_each(|byte| second.push(vec![byte]));
+    let fork = cosign::LogFork::make(&second.seal(), world.log.heads.last().unwrap(), None).unwrap();
+    serde_json::to_string(&fork).unwrap()
+}
+
 #[test]
 fn evidence_that_the_log_publishes_comes_along() {
     let world = world_of(30);
-    let mut second = TestLog::new("log.example/test", 1);
-    (0..31u8).for_each(|byte| second.push(vec![byte]));
-    let document =
-        serde_json::to_string(&cosign::LogFork::make(&second.seal(), world.log.heads.last().unwrap(), None).unwrap())
-            .unwrap();
+    let document = fork_of(&world);
     let served = Served::new(world);
     served.change(|stage| {
         stage.instead.insert(String::from("log/v1/evidence/0"), format!("{document}\n").into_bytes());
@@ -371,4 +220,71 @@ fn evidence_that_the_log_publishes_comes_along() {
     assert_eq!(code, 0, "{text}");
     assert_eq!(fs::read_to_string(served.path("bundle/evidence/log-000000.json")).unwrap(), document);
     assert_eq!(served.audit().0, 1);
+}
+
+#[test]
+fn a_log_that_only_its_witnesses_convict_is_convicted() {
+    let world = world_of(30);
+    let document = fork_of(&world);
+    let served = Served::new(world);
+    served.change(|stage| {
+        for witness in 1..=3 {
+            stage.instead.insert(format!("w{witness}/evidence/0"), format!("{document}\n").into_bytes());
+        }
+    });
+    // The second time nothing is new.
+    for _ in 0..2 {
+        let (code, text) = served.fetch_to("bundle", &[]);
+        assert_eq!(code, 0, "{text}");
+        assert!(text.contains("evidence 3 documents"), "{text}");
+    }
+    let kept = served.path("bundle/evidence/witness-2.example-000000.json");
+    assert_eq!(fs::read_to_string(kept).unwrap(), document);
+    let arguments = ["audit", "--json", "--policy", "policy", "--issuers", "issuers", "bundle"];
+    let (code, text) = served.run(&arguments);
+    let verdict: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let checks = verdict["checks"].as_array().unwrap();
+    let failed: Vec<&serde_json::Value> = checks.iter().filter(|check| check["status"] == "fail").collect();
+    assert_eq!((code, failed.len(), failed[0]["name"].as_str()), (1, 1, Some("evidence")), "{text}");
+    let findings = failed[0]["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 3);
+    for finding in findings {
+        assert_eq!(finding["code"], "log-fork");
+        // Against any other key than the policy's it would be a notice.
+        assert_eq!(finding["severity"], "fail");
+        assert!(finding["shown"].as_str().unwrap().contains("log.example/test signed two histories"), "{finding}");
+    }
+}
+
+#[test]
+fn what_a_witness_serves_as_evidence_and_is_none_is_said_and_stays_there() {
+    let world = world_of(30);
+    let mut other = World::new();
+    other.log = TestLog::new("other.example", 7);
+    let (mut one, mut two) = (other.log.clone(), other.log.clone());
+    one.push(vec![1]);
+    two.push(vec![2]);
+    let elsewhere = serde_json::to_string(&cosign::LogFork::make(&one.seal(), &two.seal(), None).unwrap()).unwrap();
+    let document = fork_of(&world);
+    let served = Served::new(world);
+    served.change(|stage| {
+        let bad = "no document\n{}\n".repeat(4);
+        let page = format!("{bad}{elsewhere}\n{document}\n");
+        stage.instead.insert(String::from("w1/evidence/0"), page.into_bytes());
+        stage.instead.insert(String::from("w2/evidence/0"), b"cut off".to_vec());
+        // More, and more of it on a page, than anybody would want.
+        for page in 0..3 {
+            let page_of = format!("{document}\n").repeat(256);
+            stage.instead.insert(format!("w3/evidence/{page}"), page_of.into_bytes());
+        }
+    });
+    let (code, text) = served.fetch_to("bundle", &[]);
+    assert_eq!(code, 1, "{text}");
+    assert_eq!(text.matches("shows nothing").count(), 4, "{text}");
+    assert!(text.contains("4 more documents show nothing"), "{text}");
+    assert!(text.contains("its last line does not end"), "{text}");
+    assert!(text.contains("more than the 256 documents that were kept"), "{text}");
+    let kept = files_below(&served.path("bundle/evidence"));
+    let of = |name: &str| kept.iter().filter(|path| path.contains(name)).count();
+    assert_eq!(["witness-1.example-000009", "witness-1", "witness-2", "witness-3"].map(of), [1, 1, 0, 256], "{kept:?}");
 }

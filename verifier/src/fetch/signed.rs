@@ -3,12 +3,12 @@
 //! A head that was offered a moment ago has no cosignatures yet; and witnesses that look at their own times cosign
 //! different ones. Whoever cosigned a later head counts for the offered one too: the audit proves it from the entries.
 
-use super::Report;
 use audit::quote::{plain, quoted};
 use bytes::Bytes;
 use client::{FetchError, LogClient, WitnessClient};
 use merkle::RootHash;
 use note::{Origin, Policy, PolicyLog, SignedCheckpoint, Verified, VerifierKey, verified_cosignatures};
+use service::progress::Progress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,8 @@ pub(super) struct Signed {
     pub(super) heads: Vec<(u64, RootHash)>,
     /// Witnesses that vouch for the offered head or a later one.
     vouching: BTreeSet<usize>,
-    faults: Vec<String>,
-    missing: Vec<String>,
+    pub(super) faults: Vec<String>,
+    pub(super) missing: Vec<String>,
 }
 
 /// Fetches until a quorum vouches, or `wait_ms` have passed.
@@ -38,11 +38,13 @@ pub(super) async fn fetch_signed(
     wait_ms: u64,
 ) -> Result<Signed, FetchError> {
     let began = Instant::now();
+    let progress = Progress::counting("looks for a quorum over the newest head");
     loop {
         let signed = look(policy, log, client, witnesses).await?;
         if signed.quorum_met(policy) || policy.quorum().is_none() || began.elapsed() >= Duration::from_millis(wait_ms) {
             return Ok(signed);
         }
+        progress.advance(1);
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -101,6 +103,11 @@ impl Signed {
         }
     }
 
+    /// The offered head, if it is one of this log's.
+    pub(super) fn offered(&self) -> Option<&SignedCheckpoint<Verified>> {
+        self.offered.as_ref()
+    }
+
     /// Size of the offered head; 0 if it is none of this log's.
     pub(super) fn size(&self) -> u64 {
         self.offered.as_ref().map_or(0, |head| head.checkpoint().size.0)
@@ -108,11 +115,5 @@ impl Signed {
 
     pub(super) fn quorum_met(&self, policy: &Policy) -> bool {
         self.offered.is_some() && policy.satisfied_by(&self.vouching)
-    }
-
-    /// Moves what is wrong and what is missing into the report.
-    pub(super) fn report(&self, report: &mut Report) {
-        report.faults.extend(self.faults.iter().cloned());
-        report.missing.extend(self.missing.iter().cloned());
     }
 }
