@@ -1,5 +1,6 @@
 //! Why a call ends without having done what it was asked, and the exit code for each reason.
 
+use client::gate::GateError;
 use client::sender::CosignedError;
 use client::{FetchError, OutboxError, SendError};
 use service::ExitStatus;
@@ -65,6 +66,7 @@ impl From<OutboxError> for Failure {
             OutboxError::Body { .. } => Self::unreadable(error),
             OutboxError::Acknowledgement { .. }
             | OutboxError::Busy(_)
+            | OutboxError::OtherWriter(_)
             | OutboxError::LogFork { .. }
             | OutboxError::Damaged { .. }
             | OutboxError::Disk { .. }
@@ -78,6 +80,16 @@ impl From<SendError> for Failure {
     fn from(error: SendError) -> Self {
         match error {
             SendError::Outbox(error) => error.into(),
+            error => Self::failed(error),
+        }
+    }
+}
+
+impl From<GateError> for Failure {
+    fn from(error: GateError) -> Self {
+        match error {
+            GateError::Outbox(error) => error.into(),
+            GateError::Send(error) => error.into(),
             error => Self::failed(error),
         }
     }

@@ -20,6 +20,7 @@ pub(crate) fn run(arguments: &Keygen) -> Result<ExitStatus, Failure> {
     let kind = match arguments.kind {
         KeyPurpose::Issuer | KeyPurpose::Log => KeyKind::Ed25519,
         KeyPurpose::Witness => KeyKind::CosignatureV1,
+        KeyPurpose::WitnessMldsa => KeyKind::MlDsa44,
     };
     let key = new_signing_key(name, kind)?;
     write_new_signing_key(&arguments.out, &key)?;

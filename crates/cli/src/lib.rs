@@ -6,6 +6,7 @@
 //! submit, import              bodies -> outbox -> log, one line a receipt
 //! outbox status|flush|verify|proofs
 //! fetch-proof                 the proof that a log holds a receipt
+//! sidecar                     a gate for programs in any language
 //! log, witness, verify        hidden: the other programs, so that one executable is enough to try everything
 //! ```
 //!
@@ -23,6 +24,7 @@ mod keygen;
 mod listing;
 mod outbox;
 mod settings;
+mod sidecar;
 mod submission;
 
 use arguments::{Arguments, Command, Common};
@@ -52,6 +54,7 @@ pub fn main_with(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Import(arguments) => with_logs(&arguments.common, || submission::import(arguments)),
         Command::Outbox(call) => with_logs(call.common(), || outbox::run(call)),
         Command::FetchProof(arguments) => with_logs(&arguments.common, || fetch_proof::run(arguments)),
+        Command::Sidecar(arguments) => with_logs(&arguments.common, || sidecar::run(arguments)),
     };
     ended
         .unwrap_or_else(|Failure { status, reason }| {

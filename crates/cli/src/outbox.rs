@@ -59,6 +59,10 @@ fn print_status(out: &mut dyn Write, status: &Status) -> io::Result<()> {
             "dropped       {dropped} beginnings of receipts that a crash cut off; never returned, never sent, kept in `dropped`"
         )?,
     }
+    if status.drops > 0 {
+        let drops = status.drops;
+        writeln!(out, "LET THROUGH   {drops} actions ran without a receipt (the gate fails open), kept in `drops`")?;
+    }
     match status.alarms {
         0 => Ok(()),
         alarms => writeln!(
@@ -146,7 +150,14 @@ fn print_verification(out: &mut dyn Write, verification: &Verification) -> io::R
     writeln!(
         out,
         "{receipts} receipts checked, {proofs} proofs checked, {unproven} receipts without a proof, {faults} faults"
-    )
+    )?;
+    match *unproven {
+        0 => Ok(()),
+        _ => writeln!(
+            out,
+            "receipts without a proof are not shown to be in the log: `counterfoil outbox flush` sends them"
+        ),
+    }
 }
 
 #[derive(Serialize)]

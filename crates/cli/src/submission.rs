@@ -271,7 +271,7 @@ impl Reader {
                 return;
             }
             let Ok(members) = serde_json::from_str(&line.body) else { continue };
-            let Ok(Body::Unknown { type_name, .. }) = Body::from_members(&members) else { continue };
+            let Ok(Body::Unknown { type_name, .. }) = Body::from_members(members) else { continue };
             if !self.strange_types.contains(&type_name) {
                 let said = format!("type {type_name:?} is not one this version knows; it is logged as it stands");
                 complain(crate::PROGRAM, format!("line {}: {said}", line.line));

@@ -385,14 +385,17 @@ fn wrong_usage_is_told_in_one_line_that_says_what_to_do() {
         outbox.to_str().unwrap(),
         "/nonexistent.jsonl",
     ];
+    // Not a name that somebody else on this machine may have made a directory of.
+    let nowhere = dir.path().join("nowhere").display().to_string();
+    let nowhere_below = format!("{nowhere}/x");
     let cases: [(&[&str], i32, &str); 6] = [
         (&["submit", "-"], 64, "--log"),
         (&full, 65, "cannot read /nonexistent.jsonl"),
         (&["submit", "--log", "log.example", "-"], 64, "write http://"),
-        (&["outbox", "status", "--outbox", "/nonexistent"], 64, "there is no outbox"),
-        (&["outbox", "flush", "--outbox", "/nonexistent"], 64, "there is no outbox"),
+        (&["outbox", "status", "--outbox", &nowhere], 64, "there is no outbox"),
+        (&["outbox", "flush", "--outbox", &nowhere], 64, "there is no outbox"),
         (
-            &["fetch-proof", "--log", "http://127.0.0.1:1", "--receipt", &"0".repeat(64), "--out", "/nonexistent/x"],
+            &["fetch-proof", "--log", "http://127.0.0.1:1", "--receipt", &"0".repeat(64), "--out", &nowhere_below],
             1,
             "cannot connect",
         ),
@@ -405,7 +408,7 @@ fn wrong_usage_is_told_in_one_line_that_says_what_to_do() {
     }
     assert_eq!(code(&call(&["--version"])), 0);
     assert!(text(&call(&["--help"]).stdout).contains("Exit codes"));
-    assert!(!Path::new("/nonexistent").exists());
+    assert!(!Path::new(&nowhere).exists());
 }
 
 #[test]
@@ -414,5 +417,30 @@ fn the_daemons_are_inside() {
         let help = call(&[daemon, "--help"]);
         assert_eq!(code(&help), 0);
         assert!(text(&help.stdout).contains("serve"), "{}", text(&help.stdout));
+    }
+}
+
+#[test]
+fn every_help_fits_80_columns() {
+    let asked: [&[&str]; 12] = [
+        &[],
+        &["demo"],
+        &["keygen"],
+        &["submit"],
+        &["import"],
+        &["outbox"],
+        &["outbox", "status"],
+        &["outbox", "flush"],
+        &["outbox", "verify"],
+        &["outbox", "proofs"],
+        &["fetch-proof"],
+        &["sidecar"],
+    ];
+    for words in asked {
+        let help = call(&[words, &["--help"]].concat());
+        assert_eq!(code(&help), 0, "{help:?}");
+        for line in text(&help.stdout).lines() {
+            assert!(line.chars().count() <= 80, "{words:?}: {line}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use testkit::malicious::SecondHistory;
 use testkit::seeds;
-use testkit::stage::{ISSUER, ORIGIN, Stage, StageError, wait_for, witness_name};
+use testkit::stage::{ISSUER, Stage, StageError, wait_for, witness_name};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -122,8 +122,7 @@ pub(super) fn second_history(stage: &mut Stage, runtime: &Runtime) -> Result<Sce
     let key = service::keys::read_signing_key(&copy.join("log.key"), note::KeyKind::Ed25519)
         .map_err(|error| DemoError::Key(error.to_string()))?;
     let instead = (0..5).map(|number| format!("a receipt that was never issued, {number}\n").into_bytes()).collect();
-    let origin = note::Origin::new(ORIGIN).map_err(|error| DemoError::Key(error.to_string()))?;
-    let history = SecondHistory::new(&entries, entries.len() - 2, instead, &origin, &key)?;
+    let history = SecondHistory::new(&entries, entries.len() - 2, instead, &key)?;
     let sizes = format!("{} signed over a history of {}", history.size(), entries.len());
     let address = stage.log_url().replace("http://", "");
     let listener =
