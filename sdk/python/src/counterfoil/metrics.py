@@ -1,0 +1,30 @@
+"""How a gate stands, in Prometheus' text format, under the names that every SDK has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .gate import GateStatus
+
+
+def prometheus(issuer: str, status: GateStatus) -> str:
+    """One line of help, one of type and one of value for each."""
+    outbox = status.outbox
+    label = '{issuer="' + issuer.replace("\\", "\\\\").replace('"', '\\"') + '"}'
+    rows: list[tuple[str, str, str, float]] = [
+        ("receipts_total", "counter", "Receipts signed.", outbox.receipts),
+        ("queued", "gauge", "Receipts that the log has not proved to hold.", outbox.receipts - outbox.acknowledged),
+        ("acknowledged_total", "counter", "Receipts with a proof.", outbox.acknowledged),
+        ("dropped_total", "counter", "Actions that ran without a receipt.", status.dropped_actions),
+        ("alarms_total", "counter", "Things the log did that no honest log does.", outbox.alarms),
+        ("open_decisions", "gauge", "Allowed calls without an outcome.", status.open_decisions),
+        ("sender_failing", "gauge", "1 while the log does not take receipts.", status.sender.state != "working"),
+        ("oldest_queued_seconds", "gauge", "How long the oldest receipt has waited.", status.oldest_queued_s or 0),
+    ]
+    lines: list[str] = []
+    for name, kind, about, value in rows:
+        name = f"counterfoil_gate_{name}"
+        shown = repr(float(value)) if value != int(value) else str(int(value))
+        lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}", f"{name}{label} {shown}"]
+    return "\n".join(lines) + "\n"

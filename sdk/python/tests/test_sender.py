@@ -1,0 +1,299 @@
+"""What the sender does with a log that is down, slow, wrong or hostile."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from counterfoil import Gate, HistoryError, OutboxOtherLog, OutboxView, SendError, SigningKey, honour, transport
+from counterfoil.merkle import leaf_hash
+from fake_log import FakeLog, fake_log
+from stage import Stage, run
+
+
+@pytest.fixture
+def log() -> Iterator[FakeLog]:
+    with fake_log() as made:
+        yield made
+
+
+@pytest.fixture
+def gate(log: FakeLog, tmp_path: Path, key: SigningKey) -> Iterator[Gate]:
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as made:
+        yield made
+
+
+def note(gate: Gate, text: str = "x") -> None:
+    gate.append({"type": "note", "text": text})
+
+
+def until(condition: Callable[[], bool], seconds: float = 15) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_what_was_appended_is_sent_in_order_and_its_proofs_are_kept(gate: Gate, log: FakeLog, tmp_path: Path) -> None:
+    for place in range(600):
+        note(gate, str(place))
+    assert gate.flush(30)
+    assert [json.loads(line.split(b"\n")[5]).get("text") for line in log.entries[1:]] == [str(n) for n in range(600)]
+    assert max(log.batches) <= 256
+    status = gate.status()
+    assert (status.outbox.acknowledged, status.outbox.queued, status.sender.state) == (601, 0, "working")
+    gate.close()
+    with OutboxView(tmp_path / "outbox") as view:
+        assert view.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "words"),
+    [
+        ("busy", "log-unreachable", "503 overloaded"),
+        ("redirect", "log-unreachable", "redirects"),
+        ("huge", "log-unreachable", "more than"),
+        ("garbage", "not-a-log", "not what a log sends"),
+        ("unknown-issuer", "unknown-issuer", "counterfoil-log issuer add"),
+        ("no-log", "not-a-log", "is not a log"),
+        ("slow", "log-unreachable", "no whole answer"),
+    ],
+)
+def test_a_log_that_fails_is_tried_again_for_ever_and_said(
+    log: FakeLog, tmp_path: Path, key: SigningKey, mode: str, code: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "TOTAL_S", 1.0)
+    log.mode = mode
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        note(gate)
+        until(lambda: gate.status().sender.state == "failing")
+        state = gate.status().sender
+        assert state.code == code
+        assert words in (state.sentence or "")
+        assert f'counterfoil_gate_sender_failing{{issuer="{key.name}"}} 1' in gate.metrics()
+        assert not gate.flush(0.05)
+        log.mode = "honest"
+        assert gate.flush(30)
+        assert gate.status().sender.state == "working"
+
+
+@pytest.mark.parametrize(("mode", "code"), [("wrong-proof", "bad-proof"), ("wrong-tree", "log-fork")])
+def test_a_proof_that_does_not_hold_stops_the_sender_and_is_kept_as_an_alarm(
+    log: FakeLog, tmp_path: Path, key: SigningKey, mode: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(honour, "EVERY_S", 0.2)
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        note(gate)
+        assert gate.flush(20)
+        log.mode = mode
+        note(gate)
+        note(gate)
+        until(lambda: gate.status().sender.state == "stopped")
+        assert gate.status().sender.code == code
+        assert gate.status().outbox.alarms == 1
+        alarm = json.loads((gate.directory / "alarms").read_text())
+        assert (alarm["what"], alarm["log"]) == (code, log.vkey)
+        acknowledged = gate.status().outbox.acknowledged
+        log.mode = "honest"
+        note(gate)
+        assert not gate.flush(0.3)
+        assert gate.status().outbox.acknowledged == acknowledged
+
+
+def test_another_stream_in_the_log_stops_sender_and_decisions(log: FakeLog, tmp_path: Path, key: SigningKey) -> None:
+    with Gate(tmp_path / "one", key, log.url, log.vkey) as one:
+        note(one, "first")
+        assert one.flush(20)
+    with Gate(tmp_path / "two", key, log.url, log.vkey) as two:
+        note(two, "second")
+        until(lambda: two.status().sender.state == "stopped")
+        assert two.status().sender.code == "streams-differ"
+        with pytest.raises(SendError) as refused, two.decision(authenticated=True):
+            pytest.fail("nothing may run")
+        assert refused.value.code == "streams-differ"
+    with Gate(tmp_path / "three", key, log.url, log.vkey) as three:
+        two_entries = log.issuers[key.name]
+        assert len(two_entries) == 2
+        three._outbox.append([], three.now())
+        three._sender.notify()
+        until(lambda: three.status().sender.state == "stopped")
+        assert three.status().sender.code == "outbox-behind"
+
+
+@pytest.mark.parametrize("when_full", ["fail_closed", "fail_open"])
+def test_a_gate_whose_key_signed_another_history_signs_nothing_new(
+    when_full: Literal["fail_closed", "fail_open"], log: FakeLog, tmp_path: Path, key: SigningKey
+) -> None:
+    with Gate(tmp_path / "one", key, log.url, log.vkey) as one:
+        note(one, "first")
+        assert one.flush(20)
+    with Gate(tmp_path / "two", key, log.url, log.vkey, when_full=when_full, heartbeat_ms=200) as two:
+        # Its first heartbeat is sent, and meets the other history.
+        until(lambda: two.status().sender.state == "stopped")
+        count = two.status().outbox.receipts
+
+        def decide() -> None:
+            with two.decision(authenticated=True):
+                pytest.fail("nothing may run")
+
+        for sign in (
+            decide,
+            lambda: two.deny(authenticated=True),
+            lambda: two.append({"type": "memory"}),
+            lambda: two.reported("r-1", executed=True),
+            lambda: two.rotate(key.generate(key.name)),
+            lambda: two.end(0),
+        ):
+            with pytest.raises(SendError) as refused:
+                sign()
+            assert refused.value.code == "streams-differ"
+        time.sleep(0.3)
+        assert two.status().outbox.receipts == count
+        assert two.status().dropped_actions == 0
+
+
+def test_a_log_that_lost_what_it_proved_is_an_alarm(log: FakeLog, tmp_path: Path, key: SigningKey) -> None:
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        note(gate)
+        assert gate.flush(20)
+    log.entries.clear()
+    log.issuers.clear()
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        note(gate)
+        until(lambda: gate.status().sender.state == "stopped")
+        assert gate.status().sender.code == "log-lost"
+        assert gate.status().outbox.alarms == 1
+
+
+def test_a_log_whose_head_does_not_contain_a_kept_one_is_an_alarm(
+    log: FakeLog, tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        note(gate)
+        assert gate.flush(20)
+    log.entries[0:0] = [b"slipped in"]
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        until(lambda: gate.status().outbox.alarms == 1)
+        until(lambda: gate.status().sender.state == "stopped")
+        assert gate.status().sender.code == "log-fork"
+        alarm = json.loads((gate.directory / "alarms").read_text())
+        assert alarm["held"] != alarm["offered"]
+
+
+def test_wrong_tiles_accuse_nobody(
+    log: FakeLog, tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(honour, "EVERY_S", 0.05)
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        note(gate)
+        assert gate.flush(20)
+    log.static = lambda request, path: log.send(request, bytes(64))  # type: ignore[method-assign]
+    log.entries.append(b"another's")
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        before = len(log.requests)
+        until(lambda: len(log.requests) > before + 2 or any(path.startswith("/tile") for _, path in log.requests))
+        assert gate.status().outbox.alarms == 0
+
+
+def test_an_outbox_goes_to_one_log_only(log: FakeLog, tmp_path: Path, key: SigningKey) -> None:
+    Gate(tmp_path / "outbox", key, log.url, log.vkey).close()
+    other = SigningKey("log.example/other", b"o" * 32).verifier
+    with pytest.raises(OutboxOtherLog) as refused:
+        Gate(tmp_path / "outbox", key, log.url, other)
+    assert refused.value.code == "outbox-other-log"
+
+
+def test_a_log_that_signs_two_histories_or_rolls_back_is_not_judged_by(
+    log: FakeLog, tmp_path: Path, key: SigningKey
+) -> None:
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        for _ in range(3):
+            note(gate)
+        assert gate.flush(20)
+        assert gate.history("a", when_unavailable="fail_open").size == 4
+        kept = list(log.entries)
+
+        def refused(code: str) -> None:
+            """Its new head is never believed; who fails open goes on by what was read before, and says so."""
+            with pytest.raises(HistoryError) as error:
+                gate.history("a")
+            assert error.value.code == code
+            before = gate.history("a", when_unavailable="fail_open")
+            assert (before.size, before.witnessed) == (4, False)
+            assert before.why
+
+        log.entries = kept[:2]
+        refused("log-rolled-back")
+        log.entries = [b"other", *kept[1:], b"more"]
+        with pytest.raises(HistoryError) as forked:
+            gate.history("a")
+        assert forked.value.code == "log-fork"
+        # What did not hash to a signed root is forgotten, and there is nothing to go on by.
+        assert gate.history("a", when_unavailable="fail_open").size == 0
+        log.entries = [b"other", *kept[1:]]
+        with pytest.raises(HistoryError) as same_size:
+            gate.history("a")
+        assert same_size.value.code == "log-fork"
+        alarms = gate.status().outbox.alarms
+        with pytest.raises(HistoryError):
+            gate.history("a")
+        assert gate.status().outbox.alarms == alarms, "an alarm is kept once"
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        with pytest.raises(HistoryError) as after_restart:
+            gate.history("a")
+        assert after_restart.value.code == "log-fork", "the largest head seen is durable"
+
+
+def test_a_log_that_leaves_entries_out_is_not_judged_by(log: FakeLog, tmp_path: Path, key: SigningKey) -> None:
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        with gate.decision(authenticated=True, action_class="READ", subjects=["a"]):
+            pass
+        assert gate.flush(20)
+        honest = log.static
+
+        def without_decisions(request: object, path: str) -> None:
+            entries, log.entries = log.entries, [log.entries[0], b"nothing", *log.entries[2:]]
+            honest(request, path)  # type: ignore[arg-type]
+            log.entries = entries
+
+        log.static = without_decisions  # type: ignore[method-assign]
+        with pytest.raises(HistoryError, match="do not hash"):
+            gate.history("a")
+        log.static = honest  # type: ignore[method-assign]
+        history = gate.history("a", when_unavailable="fail_open")
+        assert [one.id for one in history.logged] == [leaf_hash(log.entries[1]).hex()]
+
+
+def test_a_log_that_is_down_gets_everything_in_order_when_it_is_up_again(
+    stage: Stage, tmp_path: Path, key: SigningKey
+) -> None:
+    stage.add_issuer(key.verifier)
+    stage.start()
+    with Gate(tmp_path / "outbox", key, stage.url, stage.vkey) as gate:
+        note(gate)
+        assert gate.flush(20)
+        stage.stop("log")
+        for place in range(1200):
+            note(gate, str(place))
+        until(lambda: gate.status().sender.state == "failing")
+        assert (gate.status().oldest_queued_s or 0) > 0
+        stage.start()
+        assert gate.flush(60)
+        assert gate.status().sender.state == "working"
+        assert stage.issuer(key.name)["next_seq"] == 1202
+    assert "0 faults" in run("outbox", "verify", "--outbox", tmp_path / "outbox").stdout
+
+
+def test_the_last_word_of_a_stream(gate: Gate, log: FakeLog) -> None:
+    with gate.decision(authenticated=True) as act:
+        assert act.receipt_id
+    assert gate.end(20)
+    assert gate.status().outbox.closed
+    with pytest.raises(Exception, match="closed") as refused:
+        note(gate)
+    assert refused.value.code == "closed"  # type: ignore[attr-defined]

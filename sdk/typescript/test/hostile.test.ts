@@ -1,0 +1,235 @@
+// Servers that answer what no log answers: nothing is believed, nothing is lost, and what is an alarm is kept.
+
+import assert from "node:assert/strict";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:http";
+import test from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import * as cf from "counterfoil";
+import { Gate, type GateOptions } from "counterfoil/node";
+import { newDir, newKey } from "./stage.js";
+import { until } from "./wait.js";
+
+const logKey = cf.SigningKey.fromSeed("log.example/hostile", new Uint8Array(32).fill(7));
+
+type Answer = (request: IncomingMessage, body: Uint8Array, response: ServerResponse) => void | Promise<void>;
+
+/** A server that knows the issuer as new, unless the answer is its own, and answers batches as it is told. */
+async function server(batch: Answer, issuer?: Answer): Promise<{ url: string; close: () => void }> {
+  const http = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      const body = new Uint8Array(Buffer.concat(parts));
+      if (request.url?.startsWith("/v1/issuers/")) {
+        const name = decodeURIComponent(request.url.slice("/v1/issuers/".length));
+        if (issuer !== undefined) void issuer(request, body, response);
+        else response.end(JSON.stringify({ name, vkey: "", next_seq: 0, head: "00".repeat(32), closed: false }));
+      } else void batch(request, body, response);
+    });
+  });
+  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+  const address = http.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  return { url: `http://127.0.0.1:${port}`, close: () => http.close() };
+}
+
+async function gateAt(url: string, key = newKey(), more: Partial<GateOptions> = {}): Promise<Gate> {
+  const gate = await Gate.open({ dir: newDir(), key, log: { url, vkey: logKey.verifier }, warn: () => undefined, ...more });
+  await gate.run({ authenticated: true, requestId: "r-1" }, () => undefined);
+  return gate;
+}
+
+/** Verdicts of an honest log that holds exactly these entries. */
+async function verdicts(
+  entries: readonly Uint8Array[],
+  size = entries.length,
+): Promise<{ index: number; id: string; issuer: string; seq: number; status: string; proof: string }[]> {
+  const tree = new cf.MerkleTree();
+  for (const entry of entries) tree.push(cf.leafHash(entry));
+  for (let more = entries.length; more < size; more += 1) tree.push(cf.leafHash(cf.utf8(String(more))));
+  const head = await cf.signCheckpoint({ origin: logKey.name, size: BigInt(size), root: tree.root(), extensions: [] }, logKey);
+  return entries.map((entry, index) => {
+    const { issuer, seq, id } = cf.Receipt.parse(entry);
+    const proof = cf.proofText(BigInt(index), cf.proveInclusion(tree, BigInt(index), BigInt(size)), head);
+    return { status: "ok", index, issuer, seq: Number(seq), id, proof };
+  });
+}
+
+function lines(values: readonly unknown[]): string {
+  return values.map((value) => `${JSON.stringify(value)}\n`).join("");
+}
+
+/** Waits for what becomes of a gate's sender. */
+async function sending(gate: Gate, state: "failing" | "stopped"): Promise<string> {
+  const { sender } = await until(`the sender is ${state}`, async () => {
+    const status = await gate.status();
+    return status.sender.state === state ? status : undefined;
+  });
+  return sender.code ?? "";
+}
+
+/** A log that keeps what it gets, honest until it is told to show other trees. */
+class KeepingLog {
+  readonly held: Uint8Array[] = [];
+  /** From now on proofs are under a tree of this size that has only the newest batch. */
+  forkedSize: number | undefined;
+
+  readonly batch: Answer = async (_, body, response) => {
+    const entries = cf.decodeEntries(body);
+    const first = this.held.length;
+    this.held.push(...entries);
+    const told = this.forkedSize === undefined ? (await verdicts(this.held)).slice(first) : await verdicts(entries, this.forkedSize);
+    response.end(lines(told));
+  };
+
+  readonly issuer: Answer = (request, _, response) => {
+    const last = this.held[this.held.length - 1];
+    const name = decodeURIComponent(request.url?.slice("/v1/issuers/".length) ?? "");
+    response.end(JSON.stringify({ name, next_seq: this.held.length, head: last === undefined ? "00".repeat(32) : cf.receiptId(last) }));
+  };
+}
+
+test("an honest server's proofs are kept", async () => {
+  const keeping = new KeepingLog();
+  const log = await server(keeping.batch, keeping.issuer);
+  const gate = await gateAt(log.url);
+  assert.ok(await gate.flush(20_000));
+  const proof = cf.TlogProof.parse((await gate.proof(2)) ?? "");
+  assert.equal(proof.index, 2n);
+  await gate.close();
+  log.close();
+});
+
+const NONSENSE: [name: string, answer: Answer][] = [
+  ["a page of a web site", (_, __, response) => void response.end("<html>")],
+  ["too few verdicts", async (_, body, response) => void response.end(lines((await verdicts(cf.decodeEntries(body))).slice(1)))],
+  ["verdicts in another order", async (_, body, response) => void response.end(lines((await verdicts(cf.decodeEntries(body))).reverse()))],
+  ["a line that does not end", async (_, body, response) => void response.end(lines(await verdicts(cf.decodeEntries(body))).trimEnd())],
+  [
+    "a member twice",
+    async (_, body, response) =>
+      void response.end(lines(await verdicts(cf.decodeEntries(body))).replaceAll('"seq"', '"status":"ok","seq"')),
+  ],
+  [
+    "a proof that is none",
+    async (_, body, response) =>
+      void response.end(lines((await verdicts(cf.decodeEntries(body))).map((one) => ({ ...one, proof: "yes" })))),
+  ],
+  [
+    "another index than the proof's",
+    async (_, body, response) => void response.end(lines((await verdicts(cf.decodeEntries(body))).map((one) => ({ ...one, index: 9 })))),
+  ],
+  [
+    "an endless answer",
+    (_, __, response) => {
+      const more = () => {
+        while (response.write("x".repeat(65_536)));
+        response.once("drain", more);
+      };
+      more();
+    },
+  ],
+  ["a redirect", (_, __, response) => void response.writeHead(307, { location: "http://127.0.0.1:9/" }).end()],
+  ["a connection that ends", (_, __, response) => void response.destroy()],
+  ["500", (_, __, response) => void response.writeHead(500).end("{}")],
+  ["503 and a wait of a week", (_, __, response) => void response.writeHead(503, { "retry-after": "604800" }).end('{"code":"overloaded"}')],
+  ["403", (_, __, response) => void response.writeHead(403).end('{"code":"unknown-issuer","detail":"who?"}')],
+];
+
+for (const [name, answer] of NONSENSE) {
+  test(`${name} acknowledges nothing and stops nobody for good`, async () => {
+    let calls = 0;
+    const log = await server((request, body, response) => {
+      calls += 1;
+      return answer(request, body, response);
+    });
+    const gate = await gateAt(log.url);
+    await sending(gate, "failing");
+    const { acknowledged, alarms, receipts } = await gate.status();
+    assert.deepEqual([acknowledged, alarms, receipts], [0, 0, 3]);
+    assert.ok(calls >= 1);
+    await gate.close();
+    log.close();
+  });
+}
+
+test("a proof that does not hold is an alarm: it is kept, and the sender stops", async () => {
+  for (const spoil of [
+    // Of another tree, by another key, for the receipt beside it.
+    async (entries: Uint8Array[]) =>
+      (await verdicts(entries)).map((one) => ({
+        ...one,
+        proof: one.proof.replace(/\n[A-Za-z0-9+/]{43}=\n/, `\n${cf.toBase64(new Uint8Array(32))}\n`),
+      })),
+    async (entries: Uint8Array[]) =>
+      (await verdicts(entries)).map((one) => ({ ...one, proof: one.proof.replaceAll(logKey.name, "log.example/other") })),
+  ]) {
+    const log = await server(async (_, body, response) => void response.end(lines(await spoil(cf.decodeEntries(body)))));
+    const gate = await gateAt(log.url);
+    assert.equal(await sending(gate, "stopped"), "bad-proof");
+    const [alarm] = await gate.alarms();
+    assert.equal(alarm?.get("what"), "bad-proof");
+    assert.equal(typeof alarm?.get("proof"), "string");
+    assert.equal((await gate.status()).acknowledged, 0);
+    assert.match(await gate.metrics(), /counterfoil_gate_alarms_total\{[^}]*\} 1\n/);
+    await gate.close();
+    log.close();
+  }
+});
+
+test("two trees of one size, a log that lost receipts, and another history are told apart, and stop the sender", async () => {
+  const keeping = new KeepingLog();
+  const forked = await server(keeping.batch, keeping.issuer);
+  const key = newKey();
+  const gate = await gateAt(forked.url, key);
+  assert.ok(await gate.flush(20_000));
+  keeping.forkedSize = keeping.held.length;
+  await gate.run({ authenticated: true }, () => undefined);
+  assert.equal(await sending(gate, "stopped"), "log-fork");
+  const [alarm] = await gate.alarms();
+  assert.equal(alarm?.get("what"), "log-fork");
+  assert.notEqual(alarm?.get("held"), alarm?.get("offered"));
+  await gate.close();
+  forked.close();
+
+  const known = async (nextSeq: number, head: string): Promise<string> => {
+    const own = newKey();
+    const log = await server(
+      (_, __, response) => void response.writeHead(500).end(),
+      (_, __, response) => void response.end(JSON.stringify({ name: own.name, next_seq: nextSeq, head })),
+    );
+    const behind = await gateAt(log.url, own, { whenFull: "fail_open", heartbeatMs: 200 });
+    const code = await sending(behind, "stopped");
+    for (const sign of [
+      () => behind.deny({ authenticated: false }),
+      () => behind.append({ type: "memory" }),
+      () => behind.reported("theirs", { executed: true }),
+      () => behind.rotate(cf.SigningKey.generate(own.name)),
+      () => behind.end(0),
+    ]) {
+      await assert.rejects(sign, { code });
+    }
+    const { receipts } = await behind.status();
+    await sleep(300);
+    assert.equal((await behind.status()).receipts, receipts, "no heartbeat either");
+    await behind.close();
+    log.close();
+    return code;
+  };
+  assert.equal(await known(9, "ab".repeat(32)), "outbox-behind");
+  assert.equal(await known(2, "ab".repeat(32)), "streams-differ");
+});
+
+test("what is no log at all is told as that", async () => {
+  const log = await server(
+    (_, __, response) => void response.end(),
+    (_, __, response) => void response.writeHead(404).end("no such page"),
+  );
+  const gate = await gateAt(log.url);
+  assert.equal(await sending(gate, "failing"), "not-a-log");
+  await gate.close();
+  log.close();
+  await assert.rejects(gateAt("http://user:pw@127.0.0.1/"), { code: "not-a-url" });
+  await assert.rejects(gateAt("file:///etc/passwd"), { code: "not-a-url" });
+});
