@@ -7,9 +7,12 @@ const EXAMPLES: &str = "\
 Examples:
   cargo run --release -p counterfoil-bench -- log
   cargo run --release -p counterfoil-bench -- log --receipts 1000000
-  cargo run --release -p counterfoil-bench -- log --only single,batch --keep /tmp/profiled";
+  cargo run --release -p counterfoil-bench -- log --only single,batch --keep /tmp/profiled
+  cargo run --release -p counterfoil-bench -- witness
+  cargo run --release -p counterfoil-bench -- verify
+  cargo run --release -p counterfoil-bench -- gate";
 
-/// Measures a log on this machine and prints what was found beside what must be reached.
+/// Measures a log, a witness, the verifier or a gate on this machine and prints what was found beside what must be reached.
 #[derive(Debug, Parser)]
 #[command(name = "counterfoil-bench", version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -22,6 +25,159 @@ pub(crate) struct Arguments {
 pub(crate) enum What {
     /// The log: how much it takes, how fast, and what that costs
     Log(LogArguments),
+    /// The witness: what it cosigns, how fast, and what it costs to run
+    Witness(WitnessArguments),
+    /// The verifier: what an audit costs, and what it costs beside the signatures it has to check
+    Verify(VerifyArguments),
+    /// The gate: what a decision costs before its action may run, and how fast an outbox catches up
+    Gate(GateArguments),
+}
+
+/// Where it is measured, and how it is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Place {
+    /// Directory in which all is made, and removed at the end; its file system is what is measured [default: the
+    /// system's temporary one]
+    #[arg(long, value_hint = ValueHint::DirPath, conflicts_with = "keep")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Make all in this new directory and leave it there
+    #[arg(long, value_hint = ValueHint::DirPath)]
+    pub(crate) keep: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyArguments {
+    /// Receipts in the bundle; the bars are for 1000000
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(LEAST_RECEIPTS..))]
+    pub(crate) receipts: u64,
+    /// Only these rows
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ROW")]
+    pub(crate) only: Vec<VerifyRow>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// A row of the verifier's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VerifyRow {
+    /// A full audit
+    Audit,
+    /// The same again with the state that the first one saved
+    Since,
+    /// One receipt by its proof
+    Proof,
+}
+
+impl std::fmt::Display for VerifyRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&spelled(self))
+    }
+}
+
+impl VerifyArguments {
+    /// Whether a row is asked for.
+    pub(crate) fn asks_for(&self, row: VerifyRow) -> bool {
+        self.only.is_empty() || self.only.contains(&row)
+    }
+}
+
+/// Arguments of `gate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GateArguments {
+    /// Decisions that are timed
+    #[arg(long, default_value_t = 2_000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(20..))]
+    pub(crate) decisions: usize,
+    /// Receipts in the outbox that is drained
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..))]
+    pub(crate) drained: u64,
+    /// Receipts that gather while the log is down; 72000 are an hour of ten decisions a second with their outcomes
+    #[arg(long, default_value_t = 72_000, value_parser = clap::value_parser!(u64).range(20..))]
+    pub(crate) outage_receipts: u64,
+    /// Only these rows
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ROW")]
+    pub(crate) only: Vec<GateRow>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// A row of the gate's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GateRow {
+    /// A decision, until it is durable
+    Decision,
+    /// The same through the Python SDK
+    Python,
+    /// An outbox that is drained to a log
+    Drain,
+    /// An hour of traffic with the log down
+    Outage,
+}
+
+impl std::fmt::Display for GateRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&spelled(self))
+    }
+}
+
+impl GateArguments {
+    /// Whether a row is asked for.
+    pub(crate) fn asks_for(&self, row: GateRow) -> bool {
+        self.only.is_empty() || self.only.contains(&row)
+    }
+}
+
+/// Arguments of `witness`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WitnessArguments {
+    /// Heads that are pushed in the row with 64 logs
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(640..))]
+    pub(crate) pushes: u64,
+    /// Seconds during which idle logs are followed: all of them are fetched once in ten
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..))]
+    pub(crate) idle_s: u64,
+    /// Split views that are timed
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) splits: u64,
+    /// Receipts in the log that a witness of level full catches up with
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(LEAST_RECEIPTS..))]
+    pub(crate) receipts: u64,
+    /// Only these rows
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ROW")]
+    pub(crate) only: Vec<WitnessRow>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// A row of the witness's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WitnessRow {
+    /// Heads pushed by 64 logs over 64 connections
+    Pushes,
+    /// Heads pushed by one log over one connection
+    Lone,
+    /// A thousand logs in which nothing happens
+    Idle,
+    /// A log that shows two witnesses two histories
+    SplitView,
+    /// Level full: catching up with a log from its first receipt
+    Full,
+}
+
+impl std::fmt::Display for WitnessRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&spelled(self))
+    }
+}
+
+impl WitnessArguments {
+    /// Whether a row is asked for.
+    pub(crate) fn asks_for(&self, row: WitnessRow) -> bool {
+        self.only.is_empty() || self.only.contains(&row)
+    }
 }
 
 /// Arguments of `log`.
@@ -33,16 +189,8 @@ pub(crate) struct LogArguments {
     /// Only these rows
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROW")]
     pub(crate) only: Vec<Row>,
-    /// Directory in which the logs are made, and removed at the end; its file system is what is measured [default: the
-    /// system's temporary one]
-    #[arg(long, value_hint = ValueHint::DirPath, conflicts_with = "keep")]
-    pub(crate) dir: Option<PathBuf>,
-    /// Make the logs in this new directory and leave them there
-    #[arg(long, value_hint = ValueHint::DirPath)]
-    pub(crate) keep: Option<PathBuf>,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 /// Enough for every row to have something to measure.
@@ -78,7 +226,7 @@ pub(crate) enum Row {
 
 impl std::fmt::Display for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+        f.write_str(&spelled(self))
     }
 }
 
@@ -87,4 +235,9 @@ impl LogArguments {
     pub(crate) fn asks_for(&self, row: Row) -> bool {
         self.only.is_empty() || self.only.contains(&row)
     }
+}
+
+/// A row as it is spelled on the command line.
+fn spelled(row: &impl ValueEnum) -> String {
+    row.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

@@ -1,6 +1,5 @@
 //! The table: figures, the bars they are held against, and how each was measured. Nothing is measured here.
 
-use crate::arguments::Row;
 use crate::machine::Machine;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -16,7 +15,8 @@ pub(crate) struct Report {
     /// Where.
     pub(crate) machine: Machine,
     /// The size that was asked for.
-    pub(crate) receipts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) receipts: Option<u64>,
     /// One section for each row that was asked for.
     pub(crate) rows: Vec<Section>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Report {
 /// One row of the table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Section {
-    pub(crate) row: Row,
+    pub(crate) row: String,
     pub(crate) figures: Vec<Figure>,
     pub(crate) how: String,
     /// What there should be a figure of; `how` says why there is none.
@@ -62,6 +62,7 @@ pub(crate) enum Unit {
     /// 1,000,000 bytes.
     Megabytes,
     Times,
+    Percent,
 }
 
 /// What must be reached.
@@ -116,8 +117,8 @@ impl Figure {
 
 impl Section {
     /// A row that was measured.
-    pub(crate) fn new(row: Row, figures: Vec<Figure>, how: String) -> Section {
-        Section { row, figures, how, not_measured: None, others: None }
+    pub(crate) fn new(row: impl ToString, figures: Vec<Figure>, how: String) -> Section {
+        Section { row: row.to_string(), figures, how, not_measured: None, others: None }
     }
 
     /// What others used of the machine meanwhile, in processors.
@@ -127,8 +128,14 @@ impl Section {
     }
 
     /// A row for which there is nothing to show, and why.
-    pub(crate) fn not_measured(row: Row, what: impl Into<String>, why: impl Into<String>) -> Section {
-        Section { row, figures: Vec::new(), how: why.into(), not_measured: Some(what.into()), others: None }
+    pub(crate) fn not_measured(row: impl ToString, what: impl Into<String>, why: impl Into<String>) -> Section {
+        Section {
+            row: row.to_string(),
+            figures: Vec::new(),
+            how: why.into(),
+            not_measured: Some(what.into()),
+            others: None,
+        }
     }
 }
 
@@ -139,7 +146,7 @@ impl Report {
         let fsync = thousands(*fsync_median_us);
         let machine = format!(
             "{cores} cores, {cpu}; Linux {kernel}; {file_system}, fsync {fsync} us (median); {} strict signature checks \
-             a second of one core, which is what \"x check\" compares with. Load generator and log share the machine.",
+             a second of one core, which is what \"x check\" compares with. Load generator and what is measured share the machine.",
             thousands(*strict_checks_a_core)
         );
         wrapped(to, "", &machine)?;
@@ -182,6 +189,7 @@ impl Unit {
             Unit::Bytes => format!("{value:.1} B"),
             Unit::Megabytes => format!("{value:.1} MB"),
             Unit::Times => format!("{value:.2}x"),
+            Unit::Percent => format!("{value:.1} %"),
         }
     }
 }
@@ -224,6 +232,7 @@ fn wrapped(to: &mut dyn Write, indent: &str, text: &str) -> io::Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
+    use crate::arguments::Row;
 
     fn report(rows: Vec<Section>) -> String {
         let machine = Machine {
@@ -235,7 +244,7 @@ mod tests {
             strict_checks_a_core: 20_000.0,
         };
         let mut text = Vec::new();
-        Report { machine, receipts: 1000, rows }.write(&mut text).unwrap();
+        Report { machine, receipts: Some(1000), rows }.write(&mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn measure(arguments: &LogArguments, dir: &Path) -> Result<Report, Fa
     if arguments.asks_for(Row::Cosigned) {
         plan.cosigned(&dir.join("witnessed"))?;
     }
-    Ok(Report { machine, receipts: arguments.receipts, rows: plan.rows })
+    Ok(Report { machine, receipts: Some(arguments.receipts), rows: plan.rows })
 }
 
 struct Plan<'a> {

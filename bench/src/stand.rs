@@ -237,13 +237,25 @@ impl Stand {
     }
 }
 
+impl Stand {
+    /// Fills the log with batches by so many gates at the same time until it has at least `size` receipts.
+    pub(crate) fn fill_by(&mut self, gates: usize, size: u64) -> Result<(), Failure> {
+        self.open_streams(gates)?;
+        while self.size < size {
+            let work = batches_of(&mut self.gates[..gates], 1)?;
+            self.measure(work, Pace::Closed, false)?;
+        }
+        Ok(())
+    }
+}
+
 fn batches_of(gates: &mut [Gate], each: usize) -> Result<Vec<Vec<Submission>>, Failure> {
     let receipts = sign_ahead(gates, each * BATCH)?;
     receipts.iter().map(|of_one| of_one.chunks(BATCH).map(Submission::batch).collect()).collect()
 }
 
 /// The load generator is one thread: it never takes more than one processor from the log.
-fn in_one_thread<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+pub(crate) fn in_one_thread<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     Ok(runtime.map_err(Failure::unexpected)?.block_on(work))
 }

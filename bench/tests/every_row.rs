@@ -48,3 +48,31 @@ fn one_row_can_be_asked_for_and_its_log_kept() {
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     assert!(kept.join("plain/log/store").is_dir());
 }
+
+#[test]
+fn the_witnesses_rows_are_measured() {
+    let arguments = ["--pushes", "640", "--splits", "2", "--receipts", "1000", "--idle-s", "10", "--json"];
+    let output = bench(&[&["witness"][..], &arguments].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    for name in ["pushes", "lone", "idle", "full", "split-view"] {
+        let figures = rows.iter().find(|row| row["row"] == name).map(|row| row["figures"].as_array().unwrap());
+        let figures = figures.unwrap_or_else(|| panic!("no {name}: {report}"));
+        assert!(figures.iter().any(|figure| figure["value"].as_f64().unwrap() > 0.0), "{name}: {report}");
+    }
+}
+
+#[test]
+fn the_gates_rows_are_measured_or_say_why_not() {
+    let few = ["--decisions", "20", "--drained", "300", "--outage-receipts", "40", "--json"];
+    let output = bench(&[&["gate"][..], &few].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    for name in ["decision", "python", "drain", "outage"] {
+        let row = rows.iter().find(|row| row["row"] == name).unwrap_or_else(|| panic!("no {name}: {report}"));
+        let figures = row["figures"].as_array().unwrap();
+        assert_eq!(figures.is_empty(), row["not_measured"].is_string(), "{row}");
+        assert!(name == "python" || !figures.is_empty(), "{row}");
+        assert!(figures.iter().all(|figure| figure["value"].as_f64().unwrap() > 0.0), "{row}");
+    }
+}

@@ -1,19 +1,32 @@
 //! Writes `seeds/<target>/`: valid samples of every format, all from fixed keys. Run it when a format has changed.
 
-use cosign::{LogFork, WitnessFork, implied_root};
+use cosign::subtree::SubtreeRequest;
+use cosign::{LogFork, OmittedHead, WitnessFork, implied_root};
+use counterfoil_fuzz::pushes::{HELD, history, signed};
+use counterfoil_fuzz::subtrees::witness as subtree_witness;
 use counterfoil_fuzz::world::{START_MS, START_S, World, decision};
 use merkle::{
-    HashSource, LeafIndex, MemoryTree, TreeSize, encode_entry, leaf_hash, prove_consistency, prove_inclusion,
+    HashSource, LeafIndex, MemoryTree, Subtree, TreeSize, encode_entry, leaf_hash, prove_consistency, prove_inclusion,
+    prove_subtree,
 };
-use note::{Checkpoint, Origin, SignedCheckpoint, Verified, cosign as cosigned, sign_checkpoint};
-use receipt::IssuerForkEvidence;
+use note::{
+    Checkpoint, Origin, SignedCheckpoint, SigningKey, TlogProof, Verified, cosign as cosigned, sign_checkpoint,
+};
+use receipt::breach::Exhibit;
+use receipt::{IssuerForkEvidence, LogAdmitted, OmittedReceipt, RefusalCode};
 use serde_json::{Value, json};
 use std::path::Path;
+use testkit::signed_records::{chain, pin};
 
 fn main() -> std::io::Result<()> {
     let world = small_world();
-    for (target, seeds) in
-        trees().into_iter().chain(notes(&world)).chain(receipts(&world)).chain(forks(&world)).chain(audits())
+    for (target, seeds) in trees()
+        .into_iter()
+        .chain(notes(&world))
+        .chain(receipts(&world))
+        .chain(forks(&world))
+        .chain(subtrees(&world))
+        .chain(audits())
     {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
         std::fs::create_dir_all(&folder)?;
@@ -83,17 +96,21 @@ fn trees() -> Vec<Seeds> {
 fn notes(world: &World) -> Vec<Seeds> {
     let head = world.with_cosignatures(&world.log.heads[1]);
     let line = cosigned(head.note().text(), &world.witnesses[2].key(), START_S).unwrap().line;
+    let new = subtree_witness();
+    let new_line = cosigned(head.note().text(), &new, START_S).unwrap();
+    let both = head.with_cosignatures(&[new_line.to_line().unwrap()]);
     let grouped = "group inner 1 w1 w2\ngroup outer all inner w3\nquorum outer\n";
     let (keys, _) =
         world.policy_text().split_once("group").map(|(keys, rest)| (keys.to_owned(), rest.to_owned())).unwrap();
     vec![
         ("note_signed", vec![head.bytes().to_vec(), world.log.entries[0].clone()]),
-        ("note_checkpoint", vec![head.bytes().to_vec(), world.log.heads[0].bytes().to_vec()]),
+        ("note_checkpoint", vec![head.bytes().to_vec(), world.log.heads[0].bytes().to_vec(), both.bytes().to_vec()]),
         (
             "note_vkey",
             vec![
                 world.log.key.log_key().verifier().to_string().into_bytes(),
                 world.witnesses[0].key().verifier().to_string().into_bytes(),
+                new.verifier().to_string().into_bytes(),
             ],
         ),
         (
@@ -101,9 +118,10 @@ fn notes(world: &World) -> Vec<Seeds> {
             vec![
                 world.log.key.log_key().to_private_text().as_bytes().to_vec(),
                 world.witnesses[0].key().to_private_text().as_bytes().to_vec(),
+                new.to_private_text().as_bytes().to_vec(),
             ],
         ),
-        ("note_cosignature", vec![line.clone().into_bytes(), (line + "\n").into_bytes()]),
+        ("note_cosignature", vec![line.clone().into_bytes(), (line + "\n").into_bytes(), new_line.line.into_bytes()]),
         ("note_proof", vec![world.proof(0).0, world.proof(3).0]),
         (
             "note_policy",
@@ -111,6 +129,7 @@ fn notes(world: &World) -> Vec<Seeds> {
                 world.policy_text().into_bytes(),
                 format!("# nested\n{keys}{grouped}").into_bytes(),
                 format!("{keys}quorum none\n").into_bytes(),
+                format!("{keys}witness pq {}\ngroup both all w1 pq\nquorum both\n", new.verifier()).into_bytes(),
             ],
         ),
     ]
@@ -138,6 +157,9 @@ fn receipts(world: &World) -> Vec<Seeds> {
             ]),
         ),
         ("receipt_disclosure", vec![disclosure.into_bytes()]),
+        ("receipt_log_admitted", log_admitted(world)),
+        ("receipt_omitted_receipt", omitted_receipt(world)),
+        ("receipt_breach", texts(["\0\0\x01", "\x04\x01\x01\x03", "\x05\x01\0\x01\x02\x03", "\x02\0\x02\x04"])),
     ]
 }
 
@@ -162,13 +184,95 @@ fn forks(world: &World) -> Vec<Seeds> {
         [WitnessFork::make(&witness, &held, &larger, implied()), WitnessFork::make(&witness, &held, &same_size, None)];
     let log_forks = log_forks.map(|fork| serde_json::to_vec(&fork.unwrap()).unwrap()).to_vec();
     let witness_forks = witness_forks.map(|fork| serde_json::to_vec(&fork.unwrap()).unwrap()).to_vec();
-    let all = [log_forks.clone(), witness_forks.clone(), vec![issuer_fork()]].concat();
+    let admitted = log_admitted(world);
+    let all = [log_forks.clone(), witness_forks.clone(), vec![issuer_fork()], admitted].concat();
+    let all = [all, omitted_receipt(world), omitted_head(world)].concat();
     vec![
         ("cosign_log_fork", log_forks),
         ("cosign_witness_fork", witness_forks),
+        ("cosign_omitted_head", omitted_head(world)),
         ("audit_evidence", all),
         ("cosign_decide", decisions(&held)),
+        ("cosign_push", calls(&key)),
     ]
+}
+
+/// Requests that are answered, and one without the signatures.
+fn subtrees(world: &World) -> Vec<Seeds> {
+    let (tree, head) = (&world.log.tree, world.log.heads.last().unwrap());
+    let line = cosigned(head.note().text(), &subtree_witness(), START_S).unwrap().to_line().unwrap();
+    let request = |start, end, signed: bool| {
+        let subtree = Subtree::new(start, end).unwrap();
+        let request = SubtreeRequest {
+            subtree,
+            hash: subtree.root(tree).unwrap(),
+            cosignatures: vec![line.signature().clone(); usize::from(!signed)],
+            proof: prove_subtree(tree, subtree, tree.size()).unwrap(),
+            checkpoint: head.checkpoint().clone(),
+            signatures: head.with_cosignatures(&[line.clone()]).note().signatures().to_vec(),
+        };
+        let signatures = if signed { request.signatures.clone() } else { vec![] };
+        SubtreeRequest { signatures, ..request }.to_string().into_bytes()
+    };
+    vec![("cosign_subtree", vec![request(0, 3, true), request(2, 3, true), request(4, 5, true), request(0, 1, false)])]
+}
+
+/// From nothing, the same head again, growth with its proof, and a second history with the proof that shows it.
+fn calls(log: &SigningKey) -> Vec<Vec<u8>> {
+    let call = |old: u64, size: u64, variant: u8| {
+        let proof = match old {
+            0 => Default::default(),
+            _ => prove_consistency(&history(size, variant), TreeSize(old), TreeSize(size)).unwrap(),
+        };
+        let hashes: String = proof.hashes().iter().map(|hash| format!("{}\n", hash.to_base64())).collect();
+        [format!("old {old}\n{hashes}\n").as_bytes(), signed(log, size, variant).bytes()].concat()
+    };
+    vec![call(0, HELD, 0), call(HELD, HELD, 0), call(HELD, 9, 0), call(HELD, 9, 1), call(0, 0, 0)]
+}
+
+/// A log that admitted nonsense, and a receipt of the world twice.
+fn log_admitted(world: &World) -> Vec<Vec<u8>> {
+    let key = world.log.key.log_key();
+    let entry = &world.log.entries[1];
+    let mut tree = MemoryTree::new();
+    [&b"no receipt"[..], entry, entry].into_iter().for_each(|entry| tree.push(leaf_hash(entry)));
+    let head = sign_checkpoint(&Checkpoint::new(Origin::from(key.name()), tree.size(), tree.root()), &key).unwrap();
+    let at = |index: u64, entry| Exhibit { index: LeafIndex(index), entry };
+    let made = [
+        LogAdmitted::make(&head, RefusalCode::Malformed, &[at(0, b"no receipt")], None, &tree),
+        LogAdmitted::make(&head, RefusalCode::Duplicate, &[at(1, entry), at(2, entry)], None, &tree),
+    ];
+    made.map(|document| serde_json::to_vec(&document.unwrap()).unwrap()).to_vec()
+}
+
+/// A proof that the log gave, and another entry where it says that this one is; and the proof alone.
+fn omitted_receipt(world: &World) -> Vec<Vec<u8>> {
+    let key = world.log.key.log_key();
+    let (proof, entry) = world.proof(2);
+    let proof = TlogProof::parse(&proof).unwrap();
+    let mut other = MemoryTree::new();
+    (0..5u64).for_each(|place| other.push(leaf_hash(&place.to_be_bytes())));
+    let head = sign_checkpoint(&Checkpoint::new(Origin::from(key.name()), other.size(), other.root()), &key).unwrap();
+    [Some((&head, &other as &dyn HashSource)), None]
+        .map(|presented| OmittedReceipt::make(&key.verifier(), &proof, &entry, presented).unwrap())
+        .map(|document| serde_json::to_vec(&document).unwrap())
+        .to_vec()
+}
+
+/// A head in a journal that its witness cosigned, and in one that its own key vouches for.
+fn omitted_head(world: &World) -> Vec<Vec<u8>> {
+    let witness = &world.witnesses[0];
+    let journal = witness.journal.clone().seal();
+    let line = cosigned(journal.note().text(), &witness.key(), START_S).unwrap().to_line().unwrap();
+    let head = journal.with_cosignatures(&[line]).into_unverified();
+    let entry = String::from_utf8(witness.journal.entries[0].clone()).unwrap();
+    [witness.key().verifier(), witness.journal.key.log_key().verifier()]
+        .map(|by| {
+            let log = world.log.key.log_key().verifier();
+            OmittedHead::make(&log, &by, &head, LeafIndex(0), &entry, &witness.journal.tree).unwrap()
+        })
+        .map(|document| serde_json::to_vec(&document).unwrap())
+        .to_vec()
 }
 
 fn issuer_fork() -> Vec<u8> {
@@ -199,14 +303,22 @@ fn audits() -> Vec<Seeds> {
     let issuers = world.issuers_text();
     let rules = "[[sequence]]\ncode = \"R4_SEQUENCE\"\nfirst = [\"A\"]\nthen = [\"B\"]\nscope = \"subject\"\n\n\
                  [[relation]]\nsubject = \"customer:77\"\nresources = [\"contact_77\", \"auth_77\"]\n";
+    let keys = format!("{rules}\n{}", ["acta", "obsigna", "pipelock"].map(|format| pin(format, 41)).concat());
     let foreign = foreign_lines();
     for (format, line) in audit::FORMATS.iter().zip(&foreign) {
         audit::import_lines(format, &line.to_string()).unwrap();
     }
-    assert!(audit::Rules::parse(rules).is_ok());
+    assert!(audit::Rules::parse(&keys).is_ok());
+    let signed = |format| -> Vec<Vec<u8>> {
+        let receipts = chain(format, 41, 3);
+        let pretty = format!("{:#}", receipts[0]).into_bytes();
+        receipts.iter().map(|receipt| receipt.to_string().into_bytes()).chain([pretty]).collect()
+    };
+    let wrapped = json!({"v": 1, "seq": 0, "type": "action_receipt", "detail": chain("pipelock", 41, 1)[0]});
+    let state = json!({"delegation_id": "dlg-1", "status": "active"});
     let import = |format: u8, line: &Value| [&[format], line.to_string().as_bytes()].concat();
     vec![
-        ("audit_rules", texts([rules])),
+        ("audit_rules", texts([rules, &keys])),
         (
             "audit_issuers",
             vec![
@@ -218,9 +330,41 @@ fn audits() -> Vec<Seeds> {
                 .into_bytes(),
             ],
         ),
-        ("audit_foreign", vec![import(0, &foreign[0]), import(1, &foreign[1])]),
+        (
+            "audit_foreign",
+            [import(0, &foreign[0]), import(1, &foreign[1])]
+                .into_iter()
+                .chain(
+                    (2..)
+                        .zip(["acta", "obsigna", "pipelock"])
+                        .map(|(number, format)| [vec![number], signed(format).concat()].concat()),
+                )
+                .collect(),
+        ),
+        ("audit_acta", [signed("acta"), vec![state.to_string().into_bytes()]].concat()),
+        ("audit_obsigna", signed("obsigna")),
+        ("audit_pipelock", [signed("pipelock"), vec![wrapped.to_string().into_bytes()]].concat()),
         ("audit_judge", bundles(&foreign)),
+        ("audit_bundle", damages()),
     ]
+}
+
+/// As `bundles::damaged` reads them: a step, a file by its number, a place, and what the step asks for.
+fn damages() -> Vec<Vec<u8>> {
+    let files = counterfoil_fuzz::bundles::paths().len() as u8;
+    let script = |step: u8, rest: &[u8]| {
+        (0..files).step_by(3).map(|file| [&[step, file, 0, 40], rest, &[0]].concat()).collect::<Vec<_>>()
+    };
+    let named = [&[15][..], b"log/tile/README"].concat();
+    let scripts = [
+        script(1, &[]),
+        script(2, &[]),
+        script(3, &[]),
+        script(4, &[0, 2, b'x', b'\n']),
+        script(6, &[4]),
+        script(7, &named),
+    ];
+    scripts.into_iter().flatten().chain([Vec::new()]).collect()
 }
 
 /// One record of each importable format.

@@ -2,7 +2,9 @@
 
 use crate::bytes::Bytes;
 use crate::world::{START_MS, World};
-use audit::{EvidenceError, FORMATS, MemoryBundle, ReadError, Rules, Terms, check_evidence, import_lines, parse_issuers};
+use audit::{
+    EvidenceError, FORMATS, MemoryBundle, ReadError, Rules, Terms, check_evidence, import_lines, parse_issuers,
+};
 use receipt::{UnixMillis, ijson};
 
 /// Evidence of any kind is checked without a panic, and its sentences are safe to print.
@@ -65,8 +67,16 @@ pub fn judge(data: &[u8]) {
         [(None, None), (Some(UnixMillis(u64::MAX)), Some(0)), (Some(UnixMillis(START_MS)), Some(60_000))]
             [usize::from(data.byte()) % 3];
     let audit = |threads| {
-        let terms =
-            Terms { policy: &policy, issuers: &issuers, rules: &rules, at, max_age_ms, threads, progress: &|_, _| {} };
+        let terms = Terms {
+            policy: &policy,
+            issuers: &issuers,
+            rules: &rules,
+            at,
+            max_age_ms,
+            outcome_deadline_ms: max_age_ms,
+            threads,
+            progress: &|_, _| {},
+        };
         audit::audit(&bundle, &terms)
     };
     let verdict = match audit(1) {
@@ -84,11 +94,26 @@ pub fn judge(data: &[u8]) {
                 .for_each(|sentence| assert_printable(sentence));
         }
     }
+    let lanes = &verdict.completeness;
+    for issuer in &lanes.issuers {
+        assert_printable(&issuer.issuer);
+        issuer
+            .unhonoured
+            .iter()
+            .chain(issuer.beyond.iter().map(|beyond| &beyond.shown_by))
+            .for_each(|path| assert_printable(path));
+    }
+    for witness in &lanes.witnesses {
+        witness.outcomes.keys().chain([&witness.witness]).for_each(|name| assert_printable(name));
+    }
     verdict.coverage.ignored.iter().for_each(|path| assert_printable(path));
     for evidence in &verdict.evidence {
         // Across a rotation it asks for the key before, which another rotation may have brought.
         let checked = check_evidence(&evidence.to_string(), &[]);
-        assert!(matches!(checked, Ok(_) | Err(EvidenceError::NeedsKey { .. })), "evidence that does not check: {evidence}");
+        assert!(
+            matches!(checked, Ok(_) | Err(EvidenceError::NeedsKey { .. })),
+            "evidence that does not check: {evidence}"
+        );
     }
 }
 
@@ -128,7 +153,8 @@ fn log_what_it_says(world: &mut World, data: &mut Bytes<'_>) {
     }
 }
 
-fn edit_as_it_says(bundle: &mut MemoryBundle, data: &mut Bytes<'_>) {
+/// Takes files away, cuts, changes and swaps them, and makes new ones, as the input says.
+pub(crate) fn edit_as_it_says(bundle: &mut MemoryBundle, data: &mut Bytes<'_>) {
     for _ in 0..MAX_STEPS {
         let paths = audit::BundleSource::list(bundle);
         let step = data.byte() % 8;
@@ -168,7 +194,7 @@ fn edit_as_it_says(bundle: &mut MemoryBundle, data: &mut Bytes<'_>) {
     }
 }
 
-fn assert_printable(sentence: &str) {
+pub(crate) fn assert_printable(sentence: &str) {
     let bad = |character: char| {
         character != '\n' && character.is_control()
             || matches!(character, '\u{590}'..='\u{8ff}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

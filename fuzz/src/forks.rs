@@ -2,7 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::world::World;
-use cosign::{Decision, LogFork, WitnessFork, tiles_needed};
+use cosign::{Decision, LogFork, OmittedHead, WitnessFork, tiles_needed};
 use merkle::{EMPTY_ROOT, Hash, HashSource, MemoryTree, RootHash, TileSet, TreeSize};
 use note::{Checkpoint, Origin, SignedCheckpoint, SigningKey, Verified, sign_checkpoint};
 use std::sync::LazyLock;
@@ -37,6 +37,17 @@ pub fn witness_fork(data: &[u8]) {
     assert_eq!(serde_json::from_str::<WitnessFork>(&again).unwrap(), fork);
     if let Ok(accusation) = fork.check() {
         assert_eq!(&accusation.key, fork.witness());
+    }
+}
+
+/// Evidence, printed, is the same evidence, and is checked without a panic; what it says is left out is a head.
+pub fn omitted_head(data: &[u8]) {
+    let Ok(omitted) = serde_json::from_slice::<OmittedHead>(data) else { return };
+    let again = serde_json::to_string(&omitted).unwrap();
+    assert_eq!(serde_json::from_str::<OmittedHead>(&again).unwrap(), omitted);
+    if let Ok(accusation) = omitted.check() {
+        assert_eq!(&accusation.key, omitted.log());
+        assert_eq!(omitted.head().unwrap().log_key(), omitted.log());
     }
 }
 

@@ -5,10 +5,14 @@
 //! when a format changes (`cargo run --example write_seeds`).
 
 pub mod audits;
+pub mod bundles;
 pub mod bytes;
 pub mod forks;
 pub mod notes;
+pub mod pushes;
 pub mod receipts;
+pub mod signed;
+pub mod subtrees;
 pub mod trees;
 /// The small world of the audit's own tests: a log, three witnesses, gates, and the bundle of it all.
 #[allow(clippy::new_without_default)]
@@ -19,7 +23,7 @@ pub mod world;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, by the names of the files in `fuzz_targets/`.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 33] = [
     ("merkle_path", trees::path),
     ("merkle_entries", trees::entries),
     ("merkle_proof", trees::proof),
@@ -35,14 +39,24 @@ pub const TARGETS: [Target; 23] = [
     ("receipt_json", receipts::json),
     ("receipt_credential", receipts::credential),
     ("receipt_disclosure", receipts::disclosure),
+    ("receipt_log_admitted", receipts::log_admitted),
+    ("receipt_omitted_receipt", receipts::omitted_receipt),
+    ("receipt_breach", receipts::breach),
     ("cosign_log_fork", forks::log_fork),
     ("cosign_witness_fork", forks::witness_fork),
+    ("cosign_omitted_head", forks::omitted_head),
     ("cosign_decide", forks::decide),
+    ("cosign_push", pushes::call),
+    ("cosign_subtree", subtrees::request),
     ("audit_evidence", audits::evidence),
     ("audit_rules", audits::rules),
     ("audit_issuers", audits::issuers),
     ("audit_foreign", audits::foreign),
+    ("audit_acta", signed::acta),
+    ("audit_obsigna", signed::obsigna),
+    ("audit_pipelock", signed::pipelock),
     ("audit_judge", audits::judge),
+    ("audit_bundle", bundles::damaged),
 ];
 
 #[cfg(test)]

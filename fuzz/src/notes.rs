@@ -13,7 +13,8 @@ use std::sync::LazyLock;
 static WORLD: LazyLock<World> = LazyLock::new(World::new);
 
 fn witness_keys() -> Vec<VerifierKey> {
-    WORLD.witnesses.iter().map(|witness| witness.key().verifier()).collect()
+    let new = crate::subtrees::witness().verifier();
+    WORLD.witnesses.iter().map(|witness| witness.key().verifier()).chain([new]).collect()
 }
 
 /// A note is exactly its text, a blank line and its signature lines.

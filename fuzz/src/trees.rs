@@ -2,9 +2,9 @@
 
 use crate::bytes::Bytes;
 use merkle::{
-    ConsistencyProof, Hash, InclusionProof, LeafIndex, MAX_PROOF_HASHES, PageId, ResourcePath, RootHash, TileSet,
-    TreeSize, decode_entries, encode_entry, leaf_hash, prove_consistency, prove_inclusion, root_of,
-    tiles_for_consistency, tiles_for_inclusion, tiles_for_root,
+    ConsistencyProof, Hash, InclusionProof, LeafIndex, MAX_PROOF_HASHES, PageId, ResourcePath, RootHash, Subtree,
+    SubtreeProof, TileSet, TreeSize, decode_entries, encode_entry, leaf_hash, prove_consistency, prove_inclusion,
+    root_of, tiles_for_consistency, tiles_for_inclusion, tiles_for_root,
 };
 
 /// A path parses only from what it prints.
@@ -37,6 +37,9 @@ pub fn proof(data: &[u8]) {
     let some = leaf_hash(b"some leaf");
     assert!(InclusionProof::new(hashes.clone()).verify(&some, index, size, &never).is_err());
     assert!(ConsistencyProof::new(hashes.clone()).verify(old, &RootHash(some), size, &never).is_err());
+    if let Some(subtree) = Subtree::new(first, first.saturating_add(u64::from(data.0.first().copied().unwrap_or(1)))) {
+        assert!(SubtreeProof::new(hashes.clone()).verify(subtree, &some, size, &never).is_err());
+    }
     let implied = ConsistencyProof::new(hashes.clone()).implied_roots(old, &RootHash(some), size);
     if let Ok((old_root, new_root)) = implied {
         assert!(ConsistencyProof::new(hashes.clone()).verify(old, &old_root, size, &new_root).is_ok());

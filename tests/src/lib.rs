@@ -5,13 +5,19 @@
 //! * [`gates`]: gates that submit, lose their log, and go on where it says they are.
 //! * [`history`]: everything a log ever said, held against everything it says now.
 //! * [`disk`]: small file systems that fill up or become read-only.
+//! * [`go`]: programs in Go that know ours from their specifications only.
+//! * [`sdk`]: the packages for other languages, and what runs their tests.
 //! * [`hostile`]: peers that want the log to stop serving others.
+//! * [`witnesses`]: witnesses that watch a liar and each other.
 //!
 //! All of it is test code: whatever does not go as it must is a panic that says what happened.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 pub mod disk;
 pub mod gates;
+pub mod go;
 pub mod history;
 pub mod hostile;
 pub mod process;
+pub mod sdk;
+pub mod witnesses;

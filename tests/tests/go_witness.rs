@@ -5,22 +5,20 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use client::{BaseUrl, BoundedClient, LogClient, Timeouts, Wait};
+use counterfoil_tests::go;
 use merkle::{EMPTY_ROOT, leaf_hash};
 use note::{KeyKind, KeyName, Policy, SigningKey};
 use receipt::{Chain, IssuerName, UnixMillis};
-use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 use testkit::stage::{ORIGIN, Setup, Stage, wait_for};
 
 /// The newest version that the Go of two years ago builds.
 const VERSION: &str = "v0.6.1";
 const PACKAGE: &str = "filippo.io/torchwood/cmd/litewitness";
 const WITNESS: &str = "witness.example/go";
-/// A cold build takes most of a minute on two idle cores.
-const BUILD_PATIENCE: Duration = Duration::from_secs(300);
 
 /// A child that ends with the test.
 struct Running(Child);
@@ -32,39 +30,13 @@ impl Drop for Running {
     }
 }
 
-/// `Err` says what is missing here.
 fn litewitness() -> Result<PathBuf, String> {
-    for (program, argument) in [("go", "version"), ("sqlite3", "-version"), ("ssh-agent", "-h"), ("ssh-add", "-h")] {
-        // Whatever they say to that: they can be started.
-        let quiet = Command::new(program).arg(argument).stdin(Stdio::null()).output();
-        quiet.map_err(|error| format!("{program} cannot be started: {error}"))?;
-    }
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("litewitness-{VERSION}"));
-    let program = dir.join("litewitness");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("litewitness-{VERSION}")).join("litewitness");
     if program.exists() {
         return Ok(program);
     }
-    std::fs::create_dir_all(&dir).unwrap();
-    let said = dir.join("build.log");
-    let mut build = Running(
-        Command::new("go")
-            .args(["install", &format!("{PACKAGE}@{VERSION}")])
-            .env("GOBIN", &dir)
-            // What is installed builds it, or nothing does: a test fetches no compilers.
-            .env("GOTOOLCHAIN", "local")
-            .stdin(Stdio::null())
-            .stderr(std::fs::File::create(&said).unwrap())
-            .spawn()
-            .map_err(|error| error.to_string())?,
-    );
-    let started = Instant::now();
-    while build.0.try_wait().unwrap().is_none() {
-        if started.elapsed() > BUILD_PATIENCE {
-            return Err("go install takes too long".to_owned());
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    if program.exists() { Ok(program) } else { Err(std::fs::read_to_string(said).unwrap_or_default()) }
+    let needs = [("sqlite3", "-version"), ("ssh-agent", "-h"), ("ssh-add", "-h")];
+    go::built(&program, &needs, &["install", &format!("{PACKAGE}@{VERSION}")], Path::new("."))
 }
 
 fn quiet(program: &str, arguments: &[&str]) -> String {
@@ -155,11 +127,7 @@ fn a_witness_written_in_go_cosigns_what_the_log_pushes_and_keeps_an_older_copy_o
     let program = match litewitness() {
         Ok(program) => program,
         Err(reason) => {
-            // Not through `eprintln!`, which the test runner keeps to itself.
-            let reason = reason.trim();
-            writeln!(std::io::stderr(), "SKIPPED: the log was not tried against the Go witness {PACKAGE}: {reason}")
-                .unwrap();
-            return;
+            return go::skipped(&format!("the log was not tried against the Go witness {PACKAGE}"), &reason);
         }
     };
     let dir = tempfile::tempdir().unwrap();

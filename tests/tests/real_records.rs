@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use testkit::seeds;
+use testkit::signed_records;
 use testkit::stage::{Setup, Stage};
 
 /// A rule over people, for the customer of the published records.
@@ -27,6 +28,11 @@ fn stage(dir: &Path) -> Stage {
 }
 
 fn audit_of(format: &str, records: &str, rules: Option<&str>) -> Value {
+    audit_beside(format, records, rules, None)
+}
+
+/// The same with a JWKS beside the rules, as `keys.json`.
+fn audit_beside(format: &str, records: &str, rules: Option<&str>, jwks: Option<&str>) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let stage = stage(dir.path());
     let path = |name: &str| dir.path().join(name);
@@ -47,7 +53,8 @@ fn audit_of(format: &str, records: &str, rules: Option<&str>) -> Value {
         input.as_ref(),
     ];
     let (code, said) = stage.call(&import).unwrap();
-    assert_eq!((code, said.lines().count()), (0, records.lines().count()), "{said}");
+    let count = audit::import_lines(format, records).unwrap().len();
+    assert_eq!((code, said.lines().count()), (0, count), "{said}");
     let (policy, issuers, bundle) = (stage.policy_file(), stage.issuers_file(), path("bundle"));
     let fetch: [&OsStr; 6] =
         ["verify".as_ref(), "fetch".as_ref(), "--policy".as_ref(), policy.as_ref(), "--out".as_ref(), bundle.as_ref()];
@@ -65,6 +72,9 @@ fn audit_of(format: &str, records: &str, rules: Option<&str>) -> Value {
     if let Some(rules) = rules {
         fs::write(&rule_file, rules).unwrap();
         audit.extend(["--rules".as_ref(), rule_file.as_os_str()]);
+    }
+    if let Some(jwks) = jwks {
+        fs::write(path("keys.json"), jwks).unwrap();
     }
     audit.push(bundle.as_ref());
     let (_, said) = stage.call(&audit).unwrap();
@@ -196,4 +206,83 @@ fn capbroker_lines_are_taken_for_no_more_than_they_say() {
     let after = audit_of("capbroker", &file("after.jsonl"), None);
     assert_eq!(count(&after, "foreign", "pairing-ambiguous"), 1, "lines 6 to 9");
     assert_eq!(count(&after, "foreign", "budget-spent-by-failed-execution"), 1, "lines 10 to 12");
+}
+
+/// Receipts of a signed format, the rules that pin their key, and a JWKS that the rules name: the real ones, or made ones.
+fn signed(format: &str) -> (String, String, Option<String>) {
+    let Some(shared) = testkit::shared_dir() else {
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "SKIPPED: no real receipts of {format} beside the checkout; made ones go the same way")
+            .unwrap();
+        let made: String = signed_records::chain(format, 7, 3).iter().map(|receipt| format!("{receipt:#}\n")).collect();
+        return (made, signed_records::pin(format, 7), None);
+    };
+    let file = |name: &str| fs::read_to_string(shared.join("cases/foreign").join(format).join(name)).unwrap();
+    let json = |name: &str| -> Value { serde_json::from_str(&file(name)).unwrap() };
+    match format {
+        "acta" => {
+            let rules =
+                "[[foreign_jwks]]\nformat = \"acta\"\nissuer = \"aps:gateway:test\"\njwks_file = \"keys.json\"\n";
+            (file("receipt.json"), rules.to_owned(), Some(file("jwks.json")))
+        }
+        "obsigna" => {
+            let vectors = json("v050_vectors.json");
+            let key = vectors["keys"]["publicKey"].as_str().unwrap();
+            let rules = format!(
+                "[[foreign_key]]\nformat = \"obsigna\"\nkid = \"did:agent:test#key-1\"\n\
+                 issuer = \"did:agent-receipts-daemon:test\"\nkey = '''{key}'''\n"
+            );
+            (format!("{:#}\n", vectors["rootAgentReceipt"]["receipt"]), rules, None)
+        }
+        _ => {
+            let rules =
+                format!("[[foreign_key]]\nformat = \"pipelock\"\nkey = {}\n", json("test-key.json")["public_key_hex"]);
+            (file("valid-chain.jsonl"), rules, None)
+        }
+    }
+}
+
+#[test]
+fn signed_receipts_are_believed_under_pinned_keys_and_not_without() {
+    for format in ["acta", "obsigna", "pipelock"] {
+        let (records, rules, jwks) = signed(format);
+        let verdict = audit_beside(format, &records, Some(&rules), jwks.as_deref());
+        for check in ["record", "signature"] {
+            assert_eq!(status(&verdict, &format!("foreign/{format}/{check}")), "ok", "{verdict:#}");
+        }
+        assert_eq!(count(&verdict, "foreign", "foreign-key-unpinned"), 0);
+        let verdict = audit_of(format, &records, None);
+        assert_eq!(status(&verdict, &format!("foreign/{format}/signature")), "not_checked", "{verdict:#}");
+        assert_ne!(verdict["overall"], "ok");
+        // Changed on the way in, the receipt is carried as it came and judged as what it is.
+        let at = records.find("2026").unwrap();
+        let changed = format!("{}2025{}", &records[..at], &records[at + 4..]);
+        let changed = if format == "pipelock" { records.replace("\"POST\"", "\"PUT\"") } else { changed };
+        let verdict = audit_beside(format, &changed, Some(&rules), jwks.as_deref());
+        assert_eq!(status(&verdict, &format!("foreign/{format}/signature")), "fail", "{verdict:#}");
+        assert_eq!(count(&verdict, "issuer", "bad-signature"), 0, "the gate that carries it is not at fault");
+    }
+}
+
+#[test]
+fn a_broken_chain_and_a_drifted_state_are_told_end_to_end() {
+    let Some(shared) = testkit::shared_dir() else {
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "SKIPPED: no real receipts beside the checkout; broken chain and drift were not audited")
+            .unwrap();
+        return;
+    };
+    let file = |name: &str| fs::read_to_string(shared.join("cases/foreign").join(name)).unwrap();
+    let (_, rules, _) = signed("pipelock");
+    let verdict = audit_of("pipelock", &file("pipelock/broken-chain.jsonl"), Some(&rules));
+    assert_eq!(status(&verdict, "foreign/pipelock/signature"), "ok");
+    assert_eq!(status(&verdict, "foreign/pipelock/chain"), "fail");
+    let pair = file("acta/drift-receipt.json") + &file("acta/drift-state-at-execution.json");
+    let (_, rules, jwks) = signed("acta");
+    let verdict = audit_beside("acta", &pair, Some(&rules), jwks.as_deref());
+    assert_eq!(status(&verdict, "foreign/acta/signature"), "ok");
+    assert_eq!(count(&verdict, "foreign", "state-drift"), 1, "{verdict:#}");
+    let chain: String = (1..=3).map(|number| file(&format!("obsigna/chain-receipt-{number}.json"))).collect();
+    let verdict = audit_of("obsigna", &chain, None);
+    assert_eq!(count(&verdict, "foreign", "link-broken"), 2, "placeholders link to nothing");
 }

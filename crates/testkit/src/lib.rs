@@ -3,14 +3,26 @@
 //!
 //! * [`faulty_disk`]: a disk in memory that fails, stops or forgets where a test wants it to.
 //! * [`seeds`]: records in the shape of the sequence-attack scenarios, made by code of our own.
-//! * [`malicious`]: a log that signs a second history.
+//! * [`signed_records`]: receipts of the signed formats of other systems, made by code and with keys of our own.
+//! * [`liar`]: a log with several histories and a script of who is shown which, or that merely fails.
+//! * [`malicious`]: a second history made out of a copy of an honest log.
+//! * [`vectors`]: what every implementation of the formats must agree on, as files of JSON.
+//! * [`world`]: whole worlds in memory from a seed, honest, attacked and damaged, and the bundles of them.
 //! * [`stage`]: a log, witnesses and a gate's key, each daemon a process of its own.
 //! * [`shared_dir`]: where the known answers lie, when they lie beside the checkout.
 
+#[cfg(feature = "peers")]
 pub mod faulty_disk;
+#[cfg(feature = "peers")]
+pub mod liar;
+#[cfg(feature = "peers")]
 pub mod malicious;
 pub mod seeds;
+pub mod signed_records;
+#[cfg(feature = "peers")]
 pub mod stage;
+pub mod vectors;
+pub mod world;
 
 use std::path::PathBuf;
 

@@ -5,11 +5,12 @@
 //! tiled log. It holds everything in memory and writes nothing. Read side only: whoever wants to be
 //! deceived fetches.
 
+use crate::liar::{History, LiarError};
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::response::IntoResponse;
-use merkle::{HashSource, MemoryTree, PageId, ResourcePath, TileId, TreeSize};
-use note::{Checkpoint, Origin, SigningKey};
+use merkle::{PageId, ResourcePath, TreeSize};
+use note::SigningKey;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -23,16 +24,15 @@ pub enum MaliciousError {
     /// The copied log's `entries` file is not a sequence of length-prefixed entries.
     #[error("the copied log's entries are cut or damaged")]
     Entries,
-    /// The key does not sign for that origin.
+    /// The key signs no heads.
     #[error(transparent)]
-    Sign(#[from] note::CheckpointError),
+    Sign(#[from] LiarError),
 }
 
 /// A history that the log's key signed and that is not the log's.
 #[derive(Clone)]
 pub struct SecondHistory {
-    tree: MemoryTree,
-    entries: Vec<Vec<u8>>,
+    history: History,
     checkpoint: Vec<u8>,
 }
 
@@ -40,22 +40,16 @@ impl SecondHistory {
     /// Keeps the first `keep` of `entries`, appends `instead`, and signs the head of that.
     ///
     /// # Errors
-    /// When the key is not a log's key of that origin.
+    /// When the key is not a log's.
     pub fn new(
         entries: &[Vec<u8>],
         keep: usize,
         instead: Vec<Vec<u8>>,
-        origin: &Origin,
         key: &SigningKey,
     ) -> Result<SecondHistory, MaliciousError> {
-        let entries: Vec<Vec<u8>> = entries.iter().take(keep).cloned().chain(instead).collect();
-        let mut tree = MemoryTree::new();
-        for entry in &entries {
-            tree.push(merkle::leaf_hash(entry));
-        }
-        let head = Checkpoint { origin: origin.clone(), size: tree.size(), root: tree.root(), extensions: Vec::new() };
-        let checkpoint = note::sign_checkpoint(&head, key)?.bytes().to_vec();
-        Ok(SecondHistory { tree, entries, checkpoint })
+        let history = History::of(entries.iter().take(keep).cloned().chain(instead));
+        let checkpoint = history.head(history.size(), key)?.bytes().to_vec();
+        Ok(SecondHistory { history, checkpoint })
     }
 
     /// All entries of a stopped log's store, oldest first, read from the `entries` file in `store_dir`.
@@ -75,7 +69,7 @@ impl SecondHistory {
 
     /// How many entries the second history has.
     pub fn size(&self) -> TreeSize {
-        self.tree.size()
+        self.history.size()
     }
 
     /// Serves the history on `listener` until the future is dropped.
@@ -100,33 +94,13 @@ impl SecondHistory {
     fn resource(&self, path: &str) -> Option<Vec<u8>> {
         match ResourcePath::parse(path.strip_prefix('/')?)? {
             ResourcePath::Checkpoint => Some(self.checkpoint.clone()),
-            ResourcePath::Tile(tile) => self.tile(tile),
-            ResourcePath::Entries(page) => self.bundle(page),
+            ResourcePath::Tile(tile) => self.history.tile(tile),
+            ResourcePath::Entries(page) => self.history.bundle(page),
             ResourcePath::Heads(page) => {
                 let mut bytes = Vec::new();
                 merkle::encode_entry(&mut bytes, &self.checkpoint).ok()?;
                 (page == PageId { index: 0, width: 1 }).then_some(bytes)
             }
         }
-    }
-
-    fn tile(&self, tile: TileId) -> Option<Vec<u8>> {
-        let first = tile.index.checked_mul(256)?;
-        let level = tile.level.checked_mul(8)?;
-        let mut bytes = Vec::new();
-        for place in 0..u64::from(tile.width) {
-            bytes.extend_from_slice(&self.tree.subtree(level, first.checked_add(place)?)?.0);
-        }
-        Some(bytes)
-    }
-
-    fn bundle(&self, page: PageId) -> Option<Vec<u8>> {
-        let first = usize::try_from(page.index.checked_mul(256)?).ok()?;
-        let entries = self.entries.get(first..first.checked_add(usize::from(page.width))?)?;
-        let mut bytes = Vec::new();
-        for entry in entries {
-            merkle::encode_entry(&mut bytes, entry).ok()?;
-        }
-        Some(bytes)
     }
 }

@@ -165,7 +165,11 @@ impl Stage {
             let key = self.first_line_of(&[&init[..], &more[..]].concat())?;
             append(
                 &dir.join("config.toml"),
-                &format!("\n[[log]]\nvkey = \"{}\"\nurl = \"{}\"\n", self.log_key, self.log_url()),
+                &format!(
+                    "\n[[log]]\nvkey = \"{}\"\nurl = \"{}\"\nprivate_address = true\n",
+                    self.log_key,
+                    self.log_url()
+                ),
             )?;
             append(
                 &self.log_dir().join("config.toml"),
