@@ -1,8 +1,6 @@
 //! What is done with a log's directory beside or after its runs: fsck, export, retire.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod stand;
-
+use crate::stand;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::response::IntoResponse;

@@ -1,8 +1,6 @@
 //! Many receipts at a time, and many submitters at a time.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod stand;
-
+use crate::stand;
 use receipt::Receipt;
 use serde_json::Value;
 use stand::{Gate, NOW, Place, index_of, verify};

@@ -1,8 +1,6 @@
 //! Operating the log: what is measured, said and refused, and what can be changed while it runs. On real processes.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod stand;
-
+use crate::stand;
 use note::VerifierKey;
 use receipt::{Receipt, UnixMillis};
 use rustls::pki_types::{CertificateDer, ServerName};

@@ -1,8 +1,6 @@
 //! The program itself: real processes, signals and exit codes.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod stand;
-
+use crate::stand;
 use note::VerifierKey;
 use stand::ask;
 use stand::process::{Served, gate, program, run, stderr, stdout};

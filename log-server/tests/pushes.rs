@@ -1,10 +1,7 @@
 //! The log and witnesses of other makes, to which it pushes its heads: honest ones, and every kind of fault.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-#[path = "stand/pushed.rs"]
-mod pushed;
-mod stand;
-
+use crate::stand;
+use crate::stand::pushed;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;

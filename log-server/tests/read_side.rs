@@ -1,8 +1,6 @@
 //! The read side, as a stranger with a tlog-tiles client meets it.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod stand;
-
+use crate::stand;
 use merkle::{
     HashSource, MemoryTree, PageId, ResourcePath, TileId, TileSet, TreeSize, leaf_hash, prove_consistency, root_of,
 };

@@ -1,8 +1,6 @@
 //! Bits that rot while a log runs: whoever asks for them gets no wrong answer, and the log stops and says where.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod stand;
-
+use crate::stand;
 use receipt::Receipt;
 use stand::{Gate, Place, Running};
 use std::fs;

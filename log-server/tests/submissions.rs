@@ -1,8 +1,6 @@
 //! One receipt at a time: what is taken, and each refusal with its status and code.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod stand;
-
+use crate::stand;
 use counterfoil_log_server::refusal::CODE_CREDENTIAL;
 use note::{KeyKind, SigningKey};
 use receipt::{IssuerForkEvidence, Receipt, ReceiptId, ReceiptText, SeqNo, UnixMillis};

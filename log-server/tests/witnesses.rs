@@ -1,8 +1,6 @@
 //! The log and its witnesses, played by servers that are honest, silent, forgetful or lying.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod stand;
-
+use crate::stand;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

@@ -18,6 +18,8 @@ pub mod gates;
 pub mod go;
 pub mod history;
 pub mod hostile;
+#[cfg(test)]
+mod listed;
 pub mod process;
 pub mod sdk;
 pub mod witnesses;

@@ -2,10 +2,8 @@
 //! be read in light and in dark.
 //!
 //! Runs where Chromium and its driver are installed; nothing is fetched. Elsewhere it says SKIPPED on standard error.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod verdicts;
-
+use crate::verdicts;
 use counterfoil_verifier::report::{html, named};
 use serde_json::{Value, json};
 use std::fs;

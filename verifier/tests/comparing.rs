@@ -1,10 +1,6 @@
 //! `compare` as its users meet it: exit codes, sentences, bundles on disk and in archives.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-#[path = "../../crates/audit/tests/world/mod.rs"]
-mod world;
-
+use crate::world;
 use audit::{BundleSource, MemoryBundle};
 use std::fs;
 use std::path::{Path, PathBuf};

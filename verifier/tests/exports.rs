@@ -1,10 +1,6 @@
 //! `export` as its users meet it, and what it writes read back: decoded, recomputed, and with every bit turned over.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-#[path = "../../crates/audit/tests/world/mod.rs"]
-mod world;
-
+use crate::world;
 use coset::cbor::value::Value;
 use coset::{CborSerializable, CoseSign1, Label, RegisteredLabelWithPrivate, TaggedCborSerializable, iana};
 use merkle::Hash;

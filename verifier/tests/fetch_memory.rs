@@ -1,11 +1,8 @@
 //! What a fetch holds in memory does not grow with the log.
 //!
-//! `ENTRIES=200000 LENGTH=700 cargo test -p counterfoil-verifier --test fetch_memory -- --nocapture` measures larger ones.
+//! `ENTRIES=200000 LENGTH=700 cargo test -p counterfoil-verifier --test all fetch_memory -- --nocapture` measures larger ones.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
-
-mod served;
-
+use crate::served;
 use served::Served;
 use served::world::{TestLog, World};
 use std::fs;

@@ -1,9 +1,6 @@
 //! `fetch` from real sockets: a log and its witnesses are mirrored, and what they serve is judged.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod served;
-
+use crate::served;
 use merkle::{PageId, ResourcePath};
 use served::world::{TestLog, World};
 use served::{Served, files_below, tiled, world_of};

@@ -1,9 +1,6 @@
 //! `fetch` from logs that fail, lie or are of another make: bounded, in a sentence, and safe to run again.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod served;
-
+use crate::served;
 use merkle::{RootHash, TreeSize};
 use note::{Checkpoint, Origin, sign_checkpoint};
 use served::world::{TestLog, World};

@@ -1,10 +1,7 @@
 //! `fetch` that is killed, goes on, takes over what an earlier bundle holds, and is told apart from a log that changed
 //! its story.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
-
-mod served;
-
+use crate::served;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use served::world::{START_S, TestLog, World};

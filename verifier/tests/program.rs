@@ -1,10 +1,6 @@
 //! The program as its users meet it: exit codes, reports, damaged bundles on disk, archives.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-#[path = "../../crates/audit/tests/world/mod.rs"]
-mod world;
-
+use crate::world;
 use audit::{BundleSource, MemoryBundle};
 use std::fs;
 use std::path::{Path, PathBuf};

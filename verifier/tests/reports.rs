@@ -1,9 +1,7 @@
 //! Reports of many verdicts in all three forms: within their bounds, by their published schema, and harmless whatever
 //! the receipts say.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod verdicts;
-
+use crate::verdicts;
 use audit::completeness::{IssuerSpan, SpanMs};
 use audit::{Family, Severity, Status, Verdict};
 use base64::Engine;

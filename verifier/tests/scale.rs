@@ -1,12 +1,8 @@
 //! What a large bundle costs. Ignored by default: it signs as many receipts as it then checks.
 //!
-//! `RECEIPTS=1000000 cargo test --release -p counterfoil-verifier --test scale -- --ignored --nocapture`
+//! `RECEIPTS=1000000 cargo test --release -p counterfoil-verifier --test all scale -- --ignored --nocapture`
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
-
-#[path = "../../crates/audit/tests/world/mod.rs"]
-mod world;
-
+use crate::world;
 use audit::BundleSource;
 use std::fs;
 use std::process::{Command, Stdio};

@@ -1,10 +1,8 @@
 //! `add-checkpoint` (C2SP tlog-witness), byte for byte: every status and body, and what is left behind.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod exchange;
-mod pusher;
-mod stage;
-
+use crate::exchange;
+use crate::pusher;
+use crate::stage;
 use exchange::{Connection, ask};
 use merkle::{Hash, TreeSize, leaf_hash, prove_consistency};
 use note::{

@@ -1,8 +1,6 @@
 //! Where a witness goes, and where it does not.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use stage::{FakeLog, House};
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! A witness whose key OpenSSH's agent holds, from `init` to a cosignature, and without its agent.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use counterfoil_witness::agent::parse_public_line;
 use note::{KeyKind, KeyName, VerifierKey};
 use stage::{FakeLog, House};

@@ -1,8 +1,6 @@
 //! What the operator asks and changes from the command line: logs and evidence.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use axum::Router;
 use axum::extract::Path;
 use axum::routing::get;

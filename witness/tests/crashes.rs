@@ -1,10 +1,7 @@
 //! What a kill, a power cut or a failing disk leaves behind at each step between an offer and its answer.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
-mod stage;
-
-#[path = "../../crates/store/tests/crashes/every_call.rs"]
-mod every_call;
+use crate::every_call;
+use crate::stage;
 
 use cosign::{Decision, LogFork, decide};
 use counterfoil_witness::broken::Broken;

@@ -1,11 +1,8 @@
 //! A witness of level full watches logs over HTTP: it cosigns what every receipt of was admitted, refuses the rest, and
 //! accuses a log of what it can show.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "stage/full_log.rs"]
-mod full_log;
-mod stage;
-
+use crate::full_log;
+use crate::stage;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

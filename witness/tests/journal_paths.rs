@@ -1,9 +1,7 @@
 //! The journal as a tiled log (C2SP tlog-tiles): paths, types and caching of its static resources.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod exchange;
-mod stage;
-
+use crate::exchange;
+use crate::stage;
 use exchange::ask;
 use merkle::{HashSource, PageId, ResourcePath, TileId, TileSet, TreeSize, leaf_hash, root_of};
 use note::{SignedCheckpoint, VerifierKey};

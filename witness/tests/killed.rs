@@ -1,8 +1,6 @@
 //! The real program, killed again and again at any moment: it never goes back on what it cosigned.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use client::http::{BoundedClient, Timeouts};
 use client::witness::WitnessClient;
 use note::{SignedCheckpoint, verified_cosignatures};

@@ -1,8 +1,6 @@
 //! What the witness measures is described where it is shown, and explained where its operator looks.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use stage::{FakeLog, House};
 use std::collections::BTreeSet;
 

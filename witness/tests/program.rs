@@ -1,8 +1,6 @@
 //! The program as its users meet it: init, serve's configuration, status.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use counterfoil_witness::main_with;
 use stage::{FakeLog, House};
 use std::os::unix::fs::PermissionsExt;

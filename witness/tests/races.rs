@@ -1,10 +1,8 @@
 //! Many pushes of one log at once: what is answered is one history, whoever comes first.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod exchange;
-mod pusher;
-mod stage;
-
+use crate::exchange;
+use crate::pusher;
+use crate::stage;
 use exchange::Connection;
 use pusher::{Pusher, held, monitored, witness};
 use stage::House;

@@ -1,8 +1,6 @@
 //! A configuration that changes while the witness runs.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use client::http::{BoundedClient, Timeouts};
 use client::witness::WitnessClient;
 use counterfoil_witness::journal::line::Outcome;

@@ -1,9 +1,7 @@
 //! A push that is stalled between its check and its write, while another one of the same log arrives: the race that
 //! tlog-witness warns of. Whatever their order, never two histories, and never a step back.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use merkle::{HashSource, MemoryTree, TreeSize, prove_consistency};
 use note::{SignedCheckpoint, Verified};
 use stage::{FakeLog, House, NOON_S, Running};

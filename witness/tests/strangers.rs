@@ -1,8 +1,6 @@
 //! What strangers, and logs that mean harm, can do with heads that a log once signed: nothing that lasts.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use merkle::{MemoryTree, TreeSize, prove_consistency};
 use note::{Checkpoint, SignedCheckpoint, Verified, sign_checkpoint};
 use stage::{FakeLog, House, Running};

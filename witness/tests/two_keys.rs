@@ -1,8 +1,6 @@
 //! A witness with an ML-DSA-44 key beside its Ed25519 key: every cosignature in two lines, and `sign-subtree`.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use client::WitnessClient;
 use client::add_checkpoint::Pushed;
 use client::http::{BoundedClient, Timeouts};

@@ -1,8 +1,6 @@
 //! A witness watches a log over HTTP: what it cosigns, what it refuses, whom it accuses.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use cosign::LogFork;
 use counterfoil_witness::journal::line::Outcome;
 use merkle::TreeSize;

@@ -1,10 +1,6 @@
 //! A thousand worlds with a lying log, gate or witness, or two of these: what is provable is found and convicts the right
 //! key, what is not is found and convicts nobody.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-
 use std::collections::BTreeMap;
 use testkit::world::attacks::{Attacked, all as attacks};
 use testkit::world::{seeds, told};

@@ -1,11 +1,7 @@
 //! The request family: digests, approvals, executors. Each code on one side of its boundary, nothing on the other.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod story;
-mod world;
-
+use crate::story;
+use crate::world;
 use audit::Severity::{Fail, NotChecked, Notice};
 use audit::Status;
 use receipt::{Action, ActionDigest};

@@ -1,11 +1,7 @@
 //! The families of claim, budget and provenance: each code on one side of its boundary, nothing on the other.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod story;
-mod world;
-
+use crate::story;
+use crate::world;
 use audit::Severity::{self, Fail, NotChecked, Notice};
 use serde_json::{Value, json};
 use story::{Asked, allow, approval, deny, expect, expect_by, found, hidden, judged, logged, outcome, with};

@@ -1,10 +1,6 @@
 //! Bundles of one log from several vantage points.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod world;
-
+use crate::world;
 use audit::{
     AuditedIssuer, BundleSource, CompareError, Comparing, Comparison, MemoryBundle, Severity, check_evidence, compare,
 };

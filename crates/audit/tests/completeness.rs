@@ -1,10 +1,6 @@
 //! What each vantage point saw, from when to when: lanes, silences, and what nothing covers.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-extern crate counterfoil_audit as audit;
-
-mod world;
-
+use crate::world;
 use audit::completeness::{BUCKETS, Beyond, JournalState, Placed, SizeAt, SpanMs, SpanS};
 use audit::{MemoryBundle, Rules, Status, Verdict, witness_dir};
 use note::KeyName;

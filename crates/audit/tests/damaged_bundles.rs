@@ -4,10 +4,6 @@
 //! What ends `ok` all the same is one of [`Accepted`], proven for every file that was changed, and only where the table
 //! [`may_be_ok`] says that it can happen at all.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-
 use audit::MemoryBundle;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

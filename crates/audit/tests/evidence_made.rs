@@ -1,10 +1,6 @@
 //! Documents: that the audit makes one of everything that can be proven, and what one in a bundle is worth.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-extern crate counterfoil_audit as audit;
-
-mod world;
-
+use crate::world;
 use audit::{Demand, MemoryBundle, Status, Verdict, check_evidence};
 use merkle::{LeafIndex, ResourcePath, TreeSize};
 use note::{KeyKind, SigningKey};

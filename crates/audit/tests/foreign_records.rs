@@ -1,12 +1,8 @@
 //! The foreign family, and the sequence family over foreign records: against the real case files where they lie
 //! beside the checkout, against samples made here always.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
-
-extern crate counterfoil_audit as audit;
-mod samples;
-mod world;
-
+use crate::samples;
+use crate::world;
 use audit::{Rules, Severity, Status, Verdict};
 use samples::{CAPBROKER_AFTER, CAPBROKER_BEFORE, published, run};
 use std::collections::BTreeMap;

@@ -1,10 +1,6 @@
 //! The head and quorum families over whole bundles.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod world;
-
+use crate::world;
 use audit::{BundleSource, MemoryBundle, Rules, Status, check_evidence};
 use merkle::ResourcePath;
 use note::Policy;

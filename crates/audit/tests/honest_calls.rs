@@ -1,11 +1,7 @@
 //! Honest gates, in whatever order their calls, approvals and outcomes interleave, are never accused.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod story;
-mod world;
-
+use crate::story;
+use crate::world;
 use audit::{Rules, Severity};
 use proptest::prelude::*;
 use receipt::{Action, ActionDigest};

@@ -2,10 +2,6 @@
 //!
 //! What an audit could not check it says, and only where the world gives it reason to.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-
 use audit::{Severity, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::world::honest::{Oddity, Plan};

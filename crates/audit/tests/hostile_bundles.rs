@@ -1,10 +1,6 @@
 //! Bundles by whose members an honest party would be accused, or the audit stopped.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod world;
-
+use crate::world;
 use audit::{Status, witness_dir};
 use merkle::LeafIndex;
 use note::KeyName;

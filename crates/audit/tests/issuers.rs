@@ -1,10 +1,6 @@
 //! The issuer family over whole bundles: every code of admission, silence, tails, the auditor's file.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod world;
-
+use crate::world;
 use audit::{Rules, Status, Verdict, check_evidence, parse_issuers};
 use receipt::{ReceiptText, SeqNo, UnixMillis};
 use world::{START_MS, TestGate, World, accusations, failures, told};

@@ -1,11 +1,7 @@
 //! What one issuer says of another's calls neither answers for that other one, nor accuses it, nor covers for it.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod story;
-mod world;
-
+use crate::story;
+use crate::world;
 use audit::Rules;
 use audit::Severity::{Fail, NotChecked};
 use serde_json::json;

@@ -4,12 +4,8 @@
 //! policy does not list (signed-note asks to ignore it; the verdict takes note of it), and two copies of one head
 //! changing places.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod samples;
-mod world;
-
+use crate::samples;
+use crate::world;
 use audit::{BundleSource, MemoryBundle, Verdict};
 use note::{SignedCheckpoint, VerifierKey};
 use proptest::prelude::*;

@@ -1,10 +1,6 @@
 //! An audit that goes on from what an earlier one saved ends like one that reads everything.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-extern crate counterfoil_audit as audit;
-
-mod world;
-
+use crate::world;
 use audit::{
     Audited, AuditedIssuer, MemoryBundle, ReadError, Rules, SavedAudit, StateError, Status, Terms, Verdict, audit_since,
 };

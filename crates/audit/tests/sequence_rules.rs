@@ -1,10 +1,6 @@
 //! The sequence family over native decisions, and over samples of the seed scenarios made here.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_audit as audit;
-mod world;
-
+use crate::world;
 use audit::{Rules, Severity, Status, Verdict};
 use serde_json::{Value, json};
 use world::{World, decision, told};

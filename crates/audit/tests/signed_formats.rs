@@ -1,11 +1,7 @@
 //! Receipts of `acta`, `obsigna` and `pipelock` in a log: good ones are believed under pinned keys alone, and each attack
 //! that is known on such receipts is found out. Samples are made here; the formats' own lie beside the checkout.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
-
-extern crate counterfoil_audit as audit;
-mod world;
-
+use crate::world;
 use audit::{ImportError, Rules, Severity, Status, Verdict, import_lines};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

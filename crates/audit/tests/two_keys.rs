@@ -1,10 +1,6 @@
 //! A witness with an ML-DSA-44 key beside its Ed25519 key: policies that ask for either and for both.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-extern crate counterfoil_audit as audit;
-
-mod world;
-
+use crate::world;
 use audit::{MemoryBundle, Rules, Status, Verdict, witness_dir};
 use note::{
     Checkpoint, CosignatureLine, KeyKind, Policy, SignedCheckpoint, SigningKey, cosign, parse_cosignature_line,

@@ -1,9 +1,6 @@
 //! The program as its users meet it, against a strict log.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "../../client/tests/strict_log/mod.rs"]
-mod strict_log;
-
+use crate::strict_log;
 use note::{KeyKind, SigningKey, VerifierKey};
 use serde_json::Value;
 use std::fs;

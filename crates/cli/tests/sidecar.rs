@@ -1,5 +1,4 @@
 //! The sidecar as programs meet it: a process of its own, over both of its sockets, with a real log behind it.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use client::outbox::GateDescription;
 use client::{Outbox, OutboxView};

@@ -1,11 +1,7 @@
 //! The gate as its author uses it: decisions are durable before anything runs, and every scope ends in the outcome that
 //! its end calls for.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-extern crate counterfoil_client as client;
-
-mod strict_log;
-
+use crate::strict_log;
 use client::gate::{Act, ArgsMode, Decision, Gate, GateConfig, GateError, Report};
 use client::outbox::{Outbox, OutboxView};
 use client::{GateDescription, Patience};

@@ -3,12 +3,8 @@
 //! stream without a gap, a fork or a second copy.
 //!
 //! The gate is this very test program, run again with a directory in the environment.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
-extern crate counterfoil_client as client;
-
-mod strict_log;
-
+use crate::strict_log;
 use client::Patience;
 use client::gate::{Decision, Gate, GateConfig};
 use client::outbox::OutboxView;
@@ -187,7 +183,7 @@ async fn kill_and_look(mut random: u64) -> (u64, u64) {
 /// Lets the gate live for `life`, kills it with SIGKILL, and answers the whole lines that it said.
 fn run_and_kill(dir: &Path, url: &str, round: u64, life: Duration) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "gate_that_is_killed", "--nocapture", "--test-threads", "1"])
+        .args(["--exact", "gate_kill::gate_that_is_killed", "--nocapture", "--test-threads", "1"])
         .envs([(DIRECTORY, dir.to_str().unwrap()), (LOG, url), (ROUND, &round.to_string())])
         .stdout(Stdio::piped())
         .spawn()

@@ -1,10 +1,6 @@
 //! The gate and its log: what is sent and when, what stops it, what it says when it has nothing to say.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-extern crate counterfoil_client as client;
-
-mod strict_log;
-
+use crate::strict_log;
 use client::Patience;
 use client::gate::{Decision, Gate, GateConfig, Sending, WhenFull};
 use client::outbox::{GateDescription, Outbox};

@@ -1,10 +1,6 @@
 //! Histories by what the log shows: over sessions, gates, restarts and resets, and against logs that lie.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-extern crate counterfoil_client as client;
-
-mod served_world;
-
+use crate::served_world;
 use client::gate::{Decision, Gate, GateConfig};
 use client::history::{History, HistoryConfig, HistoryError, HistoryMode, SubjectHistory, Whose};
 use note::TlogProof;

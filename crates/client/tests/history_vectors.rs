@@ -1,13 +1,9 @@
 //! `vectors/history.json`: logs, and what they show of their subjects.
 //!
 //! Made with the follower itself. To write the file anew: `COUNTERFOIL_WRITE_VECTORS=1 cargo test -p counterfoil-client
-//! --test history_vectors`.
-#![allow(clippy::unwrap_used, clippy::panic)]
+//! --test all history_vectors`.
 
-extern crate counterfoil_client as client;
-
-mod served_world;
-
+use crate::served_world;
 use client::history::{History, HistoryConfig, Whose};
 use receipt::SeqNo;
 use serde_json::{Value, json};

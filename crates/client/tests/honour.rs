@@ -1,10 +1,6 @@
 //! A log that no longer honours what it proved is convicted by what it signed; one that merely fails is not accused.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-extern crate counterfoil_client as client;
-
-mod strict_log;
-
+use crate::strict_log;
 use client::gate::{Decision, Gate, GateConfig, Sending};
 use client::outbox::{GateDescription, Outbox, OutboxView};
 use client::sender::{Honour, Honoured};

@@ -1,7 +1,4 @@
 //! Clients against servers that are hostile, broken or merely tiled.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_client as client;
 
 use axum::Router;
 use axum::body::{Body, Bytes};

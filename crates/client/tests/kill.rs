@@ -2,12 +2,8 @@
 //! lost, nothing is signed twice, and the log sees one stream without a gap, a fork or a second copy.
 //!
 //! The gate is this very test program, run again with a directory in the environment.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
-extern crate counterfoil_client as client;
-
-mod strict_log;
-
+use crate::strict_log;
 use client::outbox::{GateDescription, Outbox, OutboxView};
 use client::{BaseUrl, BoundedClient, LogClient, Patience, Sender, Timeouts};
 use note::{KeyKind, KeyName, SigningKey};
@@ -122,7 +118,7 @@ async fn a_gate_killed_at_random_moments_loses_nothing_forks_nothing_and_repeats
 /// Lets the gate live for `life`, kills it with SIGKILL, and answers what it had been told: seq, id, body.
 fn run_and_kill(dir: &Path, url: &str, round: u64, life: Duration) -> Vec<(u64, String, String)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "gate_that_is_killed", "--nocapture", "--test-threads", "1"])
+        .args(["--exact", "kill::gate_that_is_killed", "--nocapture", "--test-threads", "1"])
         .envs([(DIRECTORY, dir.to_str().unwrap()), (LOG, url), (ROUND, &round.to_string())])
         .stdout(Stdio::piped())
         .spawn()

@@ -1,7 +1,4 @@
 //! The outbox by itself: what it refuses, and what it makes of files that a crash or an accident left behind.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_client as client;
 
 use client::outbox::{BodyFault, GateDescription, Outbox, OutboxError, OutboxView};
 use note::{KeyKind, KeyName, SigningKey};

@@ -1,10 +1,7 @@
 //! `vectors/outbox.json`: the files of outboxes, and what becomes of whoever opens them.
 //!
 //! Made with the outbox itself, then damaged by hand. To write the file anew: `COUNTERFOIL_WRITE_VECTORS=1 cargo test -p
-//! counterfoil-client --test outbox_vectors`.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_client as client;
+//! counterfoil-client --test all outbox_vectors`.
 
 use client::outbox::{DropLine, DropReason, GateDescription, NewBody, Outbox, OutboxError, OutboxView};
 use client::proof::OfferedProof;

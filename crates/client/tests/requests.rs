@@ -1,7 +1,4 @@
 //! What the clients send, seen from the server's end of the connection.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_client as client;
 
 use client::{BoundedClient, LogClient, Pushed, Timeouts, WitnessClient};
 use merkle::{ConsistencyProof, EMPTY_ROOT, TreeSize};

@@ -1,10 +1,6 @@
 //! The outbox and its sender against a strict log that misbehaves.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-extern crate counterfoil_client as client;
-
-mod strict_log;
-
+use crate::strict_log;
 use client::outbox::{GateDescription, Outbox, OutboxError, OutboxView};
 use client::sender::CosignedError;
 use client::{BoundedClient, LogClient, Patience, SendError, Sender, Timeouts, Wait};

@@ -1,7 +1,5 @@
 //! Rules of the C2SP texts that the tests beside this file touch only in passing.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-use counterfoil_note as note;
 use merkle::{Hash, InclusionProof, LeafIndex, MemoryTree, TreeSize, leaf_hash, prove_inclusion};
 use note::{
     Checkpoint, CosignatureError, KeyId, KeyKind, KeyName, NoteSignature, Origin, Policy, SignatureError,

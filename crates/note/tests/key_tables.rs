@@ -1,5 +1,4 @@
 //! Prepared keys answer as `VerifierKey::verify` does, whatever they are given.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use counterfoil_note::{KeyKind, KeyName, KeyTables, SignatureCheck, Strict, VerifierKey};
 use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};

@@ -1,7 +1,5 @@
 //! Known answers: notes, keys and cosignatures made by other implementations.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-use counterfoil_note as note;
 use merkle::{Hash, LeafIndex, RootHash, TreeSize};
 use note::{
     Checkpoint, CheckpointError, KeyId, KeyKind, KeyName, NoteError, Origin, Policy, ProofRefusal, SignatureError,

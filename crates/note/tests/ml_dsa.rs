@@ -1,8 +1,6 @@
 //! ML-DSA-44 cosignatures: a known answer of another make, both kinds of key beside each other, and what the
 //! signature does not cover.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-use counterfoil_note as note;
 use merkle::{Hash, InclusionProof, LeafIndex, MemoryTree, RootHash, TreeSize, leaf_hash};
 use note::{
     Checkpoint, CosignatureError, CosignatureLine, CosignedTree, KeyError, KeyId, KeyKind, KeyName,

@@ -1,7 +1,5 @@
 //! The edges of the note, key and checkpoint formats.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-use counterfoil_note as note;
 use merkle::{Hash, RootHash, TreeSize};
 use note::{
     Checkpoint, CheckpointError, CosignatureError, KeyError, KeyKind, KeyName, MAX_NOTE_LEN, MAX_SIGNATURES,

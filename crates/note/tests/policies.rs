@@ -1,7 +1,5 @@
 //! Policies: the file format of tlog-policy, all of it, and the exact arithmetic over quorums.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-use counterfoil_note as note;
 use note::{KeyError, KeyKind, KeyName, MAX_POLICY_LEN, Member, Policy, PolicyErrorKind, SigningKey, Tolerance};
 use proptest::prelude::*;
 use std::collections::BTreeSet;

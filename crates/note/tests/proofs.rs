@@ -1,7 +1,5 @@
 //! Proofs: the format, each refusal, and mutations.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-use counterfoil_note as note;
 use merkle::{Hash, InclusionProof, LeafIndex, MAX_PROOF_HASHES, MemoryTree, leaf_hash, prove_inclusion};
 use note::{
     BadCosignature, Checkpoint, CheckpointError, CosignatureError, KeyKind, KeyName, NoteError, Origin, Policy,

@@ -1,7 +1,4 @@
 //! Cosignatures whose private key is somewhere else.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-extern crate counterfoil_note as note;
 
 use note::{CosignatureError, KeyKind, KeyName, SigningKey, cosign, cosign_with};
 

@@ -1,5 +1,4 @@
 //! Strict verification: every party must agree on every signature, however oddly key and signature are encoded.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 use counterfoil_note::{KeyError, KeyKind, KeyName, KeyTables, SignatureCheck, VerifierKey};
 use std::io::Write as _;

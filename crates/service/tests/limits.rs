@@ -1,12 +1,10 @@
 //! Each limit of the listener, met with a real socket.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use counterfoil_service as service;
 use service::listener::Drained;
 use service::{Limits, problem};
 use std::net::SocketAddr;

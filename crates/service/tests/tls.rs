@@ -1,9 +1,7 @@
 //! The listener under TLS, met with a real socket and another side's own checks.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use axum::Router;
 use axum::routing::get;
-use counterfoil_service as service;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use service::Limits;

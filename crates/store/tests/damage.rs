@@ -1,9 +1,7 @@
 //! Files that were cut, lost, or changed by something other than a crash: what is derived comes back by itself, and
 //! of everything else the place is named, and nothing is changed, and nothing is forgotten.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use counterfoil_store::{Inspection, StoreError, Tlog};
 use merkle::TreeSize;
 use stage::*;

@@ -1,9 +1,7 @@
 //! A store that nobody has open, checked as it lies there: one flipped bit anywhere is found and placed, what is derived
 //! is mended, and nothing is changed by looking.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use counterfoil_store::{LogStore, Remedy, Sealed, StoreError, StoreReport, inspect, rebuild_indexes};
 use merkle::{LeafIndex, ResourcePath};
 use note::{Checkpoint, KeyKind, KeyName, Origin, SigningKey, sign_checkpoint};

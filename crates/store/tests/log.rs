@@ -1,8 +1,6 @@
 //! The tiled log on disk: what is committed stays, what is torn goes, what is damaged is named.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod stage;
-
+use crate::stage;
 use counterfoil_store::{StoreError, Tlog};
 use merkle::{EMPTY_ROOT, LeafIndex, PageId, ResourcePath, TileId, TreeSize};
 use stage::*;

@@ -1,6 +1,5 @@
 //! The log's store: receipts found by issuer and seq and by id, indexes that come back when they are lost, and a
 //! process that is killed at any moment.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use counterfoil_store::{Inspection, LogInspection, LogReader, LogRecovery, LogStore, Sealed, StoreError};
 use merkle::{LeafIndex, RootHash, TreeSize, leaf_hash, root_of};
@@ -334,7 +333,7 @@ fn a_process_killed_while_it_commits_loses_nothing_it_answered() {
     let mut answered: Vec<(TreeSize, RootHash)> = Vec::new();
     for round in 0..10u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_that_commits_until_it_is_killed", "--nocapture"])
+            .args(["--exact", "receipts::child_that_commits_until_it_is_killed", "--nocapture"])
             .env("COUNTERFOIL_TEST_STORE", &path)
             .stdout(Stdio::piped())
             .spawn()

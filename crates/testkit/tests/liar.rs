@@ -1,5 +1,4 @@
 //! The liar is a fixture that others are judged by: it shows what it was told to show, and nothing else.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use counterfoil_testkit::liar::{Gates, How, Liar, On, Showing, When};
 use merkle::{MemoryTree, TileId, TileSet, TreeSize, leaf_hash, prove_consistency, tiles_for_consistency};

@@ -1,5 +1,4 @@
 //! The committed vectors are what the generator makes.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use counterfoil_testkit::vectors::vector_files;
 use std::collections::BTreeSet;

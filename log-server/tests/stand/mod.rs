@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, dead_code, unreachable_pub, missing_docs)]
 
 pub mod process;
+pub mod pushed;
 
 use counterfoil_log_server::clock::Clock;
 use counterfoil_log_server::config::{LogConfig, Witness};

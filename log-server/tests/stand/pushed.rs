@@ -3,7 +3,8 @@
 //! itself.
 #![allow(clippy::unwrap_used, clippy::panic, dead_code, unreachable_pub, missing_docs)]
 
-use super::stand::{self, key, log_key};
+use super::{key, log_key};
+use crate::stand;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;

@@ -2,8 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)] // Each test uses a part of it.
 
-#[path = "../../../crates/audit/tests/world/mod.rs"]
-pub mod world;
+pub(crate) use crate::world;
 
 use axum::Router;
 use axum::http::{StatusCode, Uri};

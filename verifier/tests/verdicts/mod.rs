@@ -3,10 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)] // Each test uses a part of it.
 
-#[path = "../../../crates/audit/tests/samples/mod.rs"]
-mod samples;
-#[path = "../../../crates/audit/tests/world/mod.rs"]
-pub mod world;
+use crate::samples;
+pub(crate) use crate::world;
 
 use audit::completeness::{
     BUCKETS, Beyond, Completeness, IssuerSpan, JournalState, LogSpan, Placed, SeqGap, SizeAt, SpanMs, SpanS,

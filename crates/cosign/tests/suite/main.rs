@@ -10,3 +10,4 @@ mod histories;
 mod properties;
 mod pushes;
 mod rule;
+mod subtrees;

@@ -9,5 +9,6 @@ mod oracle;
 mod paths;
 mod proofs;
 mod reference;
+mod subtrees;
 mod tiles;
 mod vectors;

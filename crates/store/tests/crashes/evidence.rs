@@ -1,6 +1,6 @@
 //! Evidence, which nothing else can bring back.
 
-use crate::every_call::{at_every_call, seeds};
+use super::every_call::{at_every_call, seeds};
 use counterfoil_store::{EvidenceFile, StoreError};
 use std::path::Path;
 use testkit::faulty_disk::{Call, Extent, FaultyDisk};

@@ -1,6 +1,6 @@
 //! The tiled log: made, committed to, and recovered.
 
-use crate::every_call::{at_every_call, seeds};
+use super::every_call::{at_every_call, seeds};
 use counterfoil_store::{Sealed, StoreError, Tlog};
 use merkle::{RootHash, TreeSize, root_of};
 use note::{SignedCheckpoint, Verified};

@@ -1,7 +1,7 @@
 //! The log's store: receipts of several issuers and evidence, with the two databases as a crash may leave them: whole,
 //! gone, or as they were at some moment before.
 
-use crate::every_call::{at_every_call, seeds};
+use super::every_call::{at_every_call, seeds};
 use crate::stage::{key, sign};
 use counterfoil_store::{LogStore, Sealed, StoreError};
 use merkle::{LeafIndex, RootHash, TreeSize, root_of};

@@ -1,6 +1,6 @@
 //! Bits that flip: nothing is signed over one, and the next start finds it or derives it again.
 
-use crate::log::{DIR, Released, base, open};
+use super::log::{DIR, Released, base, open};
 use counterfoil_store::StoreError;
 use std::path::Path;
 use testkit::faulty_disk::{Call, Extent, Fault, Trouble};

@@ -1,6 +1,5 @@
 //! Subtrees against the accumulated digests of the draft's appendix, which all implementations share, and against
 //! every small change of a proof.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use counterfoil_merkle as merkle;
 use merkle::{

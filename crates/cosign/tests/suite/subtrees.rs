@@ -1,5 +1,4 @@
 //! `sign-subtree`: what is signed, every refusal with its status, and the bytes of a request.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use cosign::subtree::{
     MAX_PROOF_LINES, MAX_REQUEST_LEN, MAX_SUBTREE_SIGNATURES, MalformedRequest, Standing, SubtreeRefusal,

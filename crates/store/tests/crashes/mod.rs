@@ -4,9 +4,6 @@
 //! `COUNTERFOIL_LONG=1` tries ten times as many seeds of chance.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
-#[path = "../stage/mod.rs"]
-mod stage;
-
 mod every_call;
 mod evidence;
 mod log;
