@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -35,6 +36,14 @@ def run(*arguments: str | Path, check: bool = True) -> subprocess.CompletedProce
     ended = subprocess.run([found, *map(str, arguments)], capture_output=True, text=True, timeout=60)
     assert not check or ended.returncode == 0, f"{arguments}: {ended.stderr}"
     return ended
+
+
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Waits for what must come. How long is no promise of anybody's: a loaded machine may not run a thread for a while."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.02)
 
 
 def free_port() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import contextvars
 import json
@@ -42,6 +43,7 @@ from counterfoil import (
 )
 from counterfoil.commitments import Disclosure
 from counterfoil.errors import FormatError, HistoryError, JsonError, KeyFormatError, PolicyError
+from stage import until
 
 Make = Callable[..., Gate]
 
@@ -61,6 +63,10 @@ def outcome_of(gate: Gate) -> dict[str, Any]:
     last = bodies_of(gate)[-1]
     assert last["type"] == "outcome"
     return last
+
+
+class GatewayTimeout(TimeoutError):
+    """A timeout of an author's own."""
 
 
 # How a scope ends.
@@ -185,6 +191,10 @@ def test_an_exception_inside_the_call_says_that_it_was_not(lonely: Make) -> None
     [
         (ConnectionError("refused"), None, "ConnectionError: refused"),
         (OutcomeUnknown("no answer"), True, "OutcomeUnknown: no answer"),
+        (TimeoutError("no answer"), True, "TimeoutError: no answer"),
+        (asyncio.TimeoutError("no answer"), True, "TimeoutError: no answer"),
+        (concurrent.futures.TimeoutError("no answer"), True, "TimeoutError: no answer"),
+        (GatewayTimeout("no answer"), True, "GatewayTimeout: no answer"),
         (KeyboardInterrupt(), True, "cancelled"),
     ],
 )
@@ -210,6 +220,30 @@ def test_a_call_that_failed_was_not_executed_also_where_the_body_goes_on(
             act.call(fail)
         act.call(lambda: 7)
     assert outcome_of(gate)["executed"] is True
+    with pytest.raises(type(error)), gate.decision(authenticated=True):
+        raise error
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome.get("unknown"), outcome["error"]) == (False, unknown, said)
+
+
+def test_what_times_out_is_unknown_unless_it_had_returned(lonely: Make) -> None:
+    gate = lonely()
+
+    async def main() -> None:
+        async with gate.decision(authenticated=True):
+            await asyncio.wait_for(asyncio.sleep(3600), 0)
+
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(main())
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome["unknown"]) == (False, True)
+    with pytest.raises(TimeoutError), gate.decision(authenticated=True) as act:
+        act.call(lambda: 7)
+        raise TimeoutError("what came after it")
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome.get("unknown"), outcome["error"]) == (
+        True, None, "TimeoutError: what came after it",
+    )  # fmt: skip
 
 
 def test_a_call_that_is_running_when_its_scope_ends_is_unknown(lonely: Make) -> None:
@@ -649,6 +683,8 @@ def test_a_start_settles_what_a_stopped_gate_left(lonely: Make, tmp_path: Path, 
     # As after a crash: nothing is closed, and another process opens the directory.
     gate._outbox._store.close()  # type: ignore[union-attr]
     again = lonely()
+    # The log cannot be reached, so it is not asked whether this outbox is the newest copy.
+    until(lambda: again.status().owed_outcomes == 0)
     outcomes = [body for body in bodies_of(again) if body["type"] == "outcome"]
     assert [outcome["request_id"] for outcome in outcomes] == ["r-0", "r-1", "r-2"], "oldest first"
     for outcome in outcomes:
@@ -821,6 +857,24 @@ def test_a_rotated_key_signs_from_the_next_receipt_on(lonely: Make, key: Signing
     lonely(key=new).append({"type": "note"})
 
 
+def test_a_key_file_that_is_missing_unreadable_or_no_key_is_said_by_its_code(tmp_path: Path, lonely: Make) -> None:
+    folder, others, short = tmp_path / "folder", tmp_path / "others", tmp_path / "short"
+    folder.mkdir(0o700)
+    for path, text in ((others, b"\xff\n"), (short, b"PRIVATE+KEY+gate.example/1+00000000+AQ==\n")):
+        path.write_bytes(text)
+        path.chmod(0o600)
+    for path, code in (
+        (tmp_path / "none", "key-file"),
+        (folder, "key-file"),
+        (others, "key-shape"),
+        (short, "key-length"),
+    ):
+        with pytest.raises(KeyFormatError) as refused:
+            lonely(key=path)
+        assert refused.value.code == code
+        assert ";" in str(refused.value), "it says what to do"
+
+
 def test_a_key_file_open_to_others_is_refused(tmp_path: Path, key: SigningKey, lonely: Make) -> None:
     path = tmp_path / "gate.key"
     key.write(path)
@@ -829,7 +883,7 @@ def test_a_key_file_open_to_others_is_refused(tmp_path: Path, key: SigningKey, l
     path.chmod(0o640)
     with pytest.raises(KeyFormatError) as refused:
         lonely("other", key=str(path))
-    assert refused.value.code == "key-file-open"
+    assert refused.value.code == "key-file"
     assert "seed" not in repr(key)
     assert key.private_text() not in repr(key)
     with pytest.raises(FileExistsError):

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
+import os
+import shutil
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from counterfoil import Gate, HistoryError, OutboxOtherLog, OutboxView, SendError, SigningKey, honour, transport
+from counterfoil import Gate, HistoryError, Outbox, OutboxOtherLog, OutboxView, SendError, SigningKey, honour, transport
 from counterfoil.merkle import leaf_hash
+from counterfoil.outbox import NewBody
 from fake_log import FakeLog, fake_log
-from stage import Stage, run
+from stage import Stage, run, until
 
 
 @pytest.fixture
@@ -32,11 +38,11 @@ def note(gate: Gate, text: str = "x") -> None:
     gate.append({"type": "note", "text": text})
 
 
-def until(condition: Callable[[], bool], seconds: float = 15) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+def signed_elsewhere(directory: Path, key: SigningKey, *texts: str) -> None:
+    """An outbox that signed these without a log: another history, where the log has one of this key."""
+    outbox = Outbox(directory, key)
+    outbox.append([NewBody(json.dumps({"type": "note", "text": text})) for text in texts], 1_790_000_000_000)
+    outbox.close()
 
 
 def test_what_was_appended_is_sent_in_order_and_its_proofs_are_kept(gate: Gate, log: FakeLog, tmp_path: Path) -> None:
@@ -109,20 +115,18 @@ def test_another_stream_in_the_log_stops_sender_and_decisions(log: FakeLog, tmp_
     with Gate(tmp_path / "one", key, log.url, log.vkey) as one:
         note(one, "first")
         assert one.flush(20)
+    signed_elsewhere(tmp_path / "two", key, "second")
     with Gate(tmp_path / "two", key, log.url, log.vkey) as two:
-        note(two, "second")
         until(lambda: two.status().sender.state == "stopped")
         assert two.status().sender.code == "streams-differ"
         with pytest.raises(SendError) as refused, two.decision(authenticated=True):
             pytest.fail("nothing may run")
         assert refused.value.code == "streams-differ"
     with Gate(tmp_path / "three", key, log.url, log.vkey) as three:
-        two_entries = log.issuers[key.name]
-        assert len(two_entries) == 2
-        three._outbox.append([], three.now())
-        three._sender.notify()
+        assert len(log.issuers[key.name]) == 2
         until(lambda: three.status().sender.state == "stopped")
-        assert three.status().sender.code == "outbox-behind"
+        assert three.status().sender.code == "outbox-behind", "before it has signed anything"
+        assert three.status().outbox.receipts == 0
 
 
 @pytest.mark.parametrize("when_full", ["fail_closed", "fail_open"])
@@ -132,8 +136,8 @@ def test_a_gate_whose_key_signed_another_history_signs_nothing_new(
     with Gate(tmp_path / "one", key, log.url, log.vkey) as one:
         note(one, "first")
         assert one.flush(20)
+    signed_elsewhere(tmp_path / "two", key, "second")
     with Gate(tmp_path / "two", key, log.url, log.vkey, when_full=when_full, heartbeat_ms=200) as two:
-        # Its first heartbeat is sent, and meets the other history.
         until(lambda: two.status().sender.state == "stopped")
         count = two.status().outbox.receipts
 
@@ -155,6 +159,109 @@ def test_a_gate_whose_key_signed_another_history_signs_nothing_new(
         time.sleep(0.3)
         assert two.status().outbox.receipts == count
         assert two.status().dropped_actions == 0
+
+
+@pytest.mark.parametrize("when_full", ["fail_closed", "fail_open"])
+def test_what_ran_when_another_history_is_found_is_owed_and_not_signed(
+    when_full: Literal["fail_closed", "fail_open"], log: FakeLog, tmp_path: Path, key: SigningKey
+) -> None:
+    with Gate(tmp_path / "one", key, log.url, log.vkey) as one:
+        note(one, "first")
+        assert one.flush(60)
+    signed_elsewhere(tmp_path / "two", key, "second")
+    log.mode = "busy"
+    two = Gate(tmp_path / "two", key, log.url, log.vkey, when_full=when_full)
+    scopes = [two.decision(authenticated=True, request_id=f"r-{n}") for n in range(2)]
+    with two:
+        for scope in scopes:
+            contextvars.copy_context().run(scope.__enter__)
+        log.mode = "honest"
+        until(lambda: two.status().sender.code == "streams-differ")
+        count = two.status().outbox.receipts
+        if when_full == "fail_closed":
+            with pytest.raises(SendError) as refused:
+                scopes[0].__exit__(None, None, None)
+            assert refused.value.code == "streams-differ"
+        else:
+            scopes[0].__exit__(None, None, None)
+        scopes[1].__exit__(ValueError, ValueError("of its own"), None)
+        status = two.status()
+        assert (status.outbox.receipts, status.open_decisions, status.owed_outcomes) == (count, 2, 2)
+        assert f'counterfoil_gate_owed_outcomes{{issuer="{key.name}"}} 2\n' in two.metrics()
+    log.mode = "busy"
+    with Gate(tmp_path / "two", key, log.url, log.vkey) as again:
+        until(lambda: again.status().owed_outcomes == 0)
+        assert again.status().open_decisions == 0
+    with OutboxView(tmp_path / "two") as view:
+        assert [(r.body["executed"], r.body["unknown"]) for r in view.receipts() if r.type == "outcome"] == [
+            (False, True), (False, True),
+        ]  # fmt: skip
+
+
+def crashed(directory: Path, key: SigningKey, log: FakeLog) -> None:
+    """Leaves an outbox as a gate does that is killed inside a scope, all of it in the log."""
+    gate = Gate(directory, key, log.url, log.vkey)
+    contextvars.copy_context().run(gate.decision(authenticated=True, request_id="left").__enter__)
+    assert gate.flush(60)
+    # Its scope stays open, so that it still has the outbox.
+    gate.close()
+    gate._outbox.close()
+
+
+def test_a_start_compares_with_the_log_before_it_settles_what_was_left(
+    log: FakeLog, tmp_path: Path, key: SigningKey
+) -> None:
+    crashed(tmp_path / "outbox", key, log)
+    answer, asked, may_answer = log.issuer, threading.Event(), threading.Event()
+
+    def late(request: BaseHTTPRequestHandler, name: str) -> None:
+        asked.set()
+        may_answer.wait(60)
+        answer(request, name)
+
+    log.issuer = late  # type: ignore[method-assign]
+    # It opens, and decides, without the log.
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        assert asked.wait(60)
+        with gate.decision(authenticated=True, request_id="new"):
+            pass
+        assert (gate.status().outbox.receipts, gate.status().open_decisions, gate.status().owed_outcomes) == (4, 1, 1)
+        may_answer.set()
+        assert gate.flush(60)
+        assert (gate.status().open_decisions, gate.status().owed_outcomes) == (0, 0)
+        assert gate.status().outbox.acknowledged == 5
+    with OutboxView(tmp_path / "outbox") as view:
+        told = {str(r.body["request_id"]): r.body for r in view.receipts() if r.type == "outcome"}
+    assert (told["left"]["unknown"], told["new"]["executed"]) == (True, True)
+
+
+def test_an_older_copy_of_an_outbox_does_not_settle_what_the_newest_one_has_settled(
+    log: FakeLog, tmp_path: Path, key: SigningKey
+) -> None:
+    crashed(tmp_path / "outbox", key, log)
+    shutil.copytree(tmp_path / "outbox", tmp_path / "copy")
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as newest:
+        assert newest.flush(60)
+    before = os.stat(tmp_path / "copy" / "receipts").st_size
+    with Gate(tmp_path / "copy", key, log.url, log.vkey) as older:
+        until(lambda: older.status().sender.state == "stopped")
+        assert older.status().sender.code == "outbox-behind"
+        until(lambda: not older._ledger._left)
+        assert older.status().owed_outcomes == 1
+        with pytest.raises(SendError):
+            older.end(0)
+    assert os.stat(tmp_path / "copy" / "receipts").st_size == before, "nothing was signed"
+
+
+def test_a_stream_that_ends_before_the_log_answers_settles_what_was_left_first(
+    log: FakeLog, tmp_path: Path, key: SigningKey
+) -> None:
+    crashed(tmp_path / "outbox", key, log)
+    log.mode = "slow"
+    with Gate(tmp_path / "outbox", key, log.url, log.vkey) as gate:
+        assert not gate.end(0)
+    with OutboxView(tmp_path / "outbox") as view:
+        assert [receipt.type for receipt in view.receipts()] == ["open", "decision", "outcome", "close"]
 
 
 def test_a_log_that_lost_what_it_proved_is_an_alarm(log: FakeLog, tmp_path: Path, key: SigningKey) -> None:
