@@ -30,8 +30,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import decision, honour, ijson, jcs
 from .decision import Call, DecisionMembers
 from .errors import DecisionClaims, OutboxBusy, ReservedType, ScopeOnly
+from .follower import Follower
 from .heartbeat import check_heartbeat, keep_beating
-from .history import Follower, History
+from .history import Histories, History
+from .keep import Folder
 from .keys import SigningKey, VerifierKey
 from .ledger import Ledger, WhenFull, scope_only
 from .logreader import LogReader
@@ -146,15 +148,15 @@ class Gate:
             mend=self._ledger.catch_up,
             compared=self._ledger.settle,
         )
-        self._follower = Follower(
-            directory=self._outbox.dir / "history",
+        follower = Follower(
+            folder=Folder(self._outbox.dir / "history", log_key, lambda: self._outbox.key),
             transport=self._transport,
             worker=self._worker,
             log_key=log_key,
-            policy=self.policy,
             clock=self._clock,
             alarm=self._outbox.keep_alarm,
         )
+        self._histories = Histories(follower, self._outbox, self.policy, self._clock)
         self._tasks: list[Future[None]] = [self._worker.start(self._sender.run())]
         self._tasks.append(self._worker.start(self._watch(log_key)))
         if heartbeat_ms is not None:
@@ -264,14 +266,16 @@ class Gate:
         of all issuers'. ``when_unavailable``: without a fresh witnessed head raise (``fail_closed``), or judge by the best
         head there is and say so in the receipt (``fail_open``). ``seconds``: how long to try.
 
+        The first call reads the whole log; what was read is kept, also for the next start.
+
         Raises :class:`~counterfoil.errors.HistoryError`: ``history-unavailable``, ``log-fork``, ``log-rolled-back``,
-        ``history-too-large``.
+        ``history-too-large``; and :class:`~counterfoil.errors.OutboxError` where the largest head seen is damaged
+        (``outbox-damaged``) or cannot be kept.
         """
         self._refuse_forked()
         self._ledger.refuse_closed()
-        return self._follower.history(
+        return self._histories.of(
             subjects,
-            own=self._outbox,
             own_only=own_only,
             max_age_s=max_age_s,
             fail_open=when_unavailable == "fail_open",
@@ -326,6 +330,7 @@ class Gate:
         if os.getpid() != self._pid or not self._ledger.close():
             return
         self._worker.stop(self._transport.close)
+        self._histories.close()
         self._ledger.let_go()
         self._stop_thread()
 

@@ -14,6 +14,7 @@ would disagree with everybody else.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
 import stat
@@ -208,6 +209,11 @@ class SigningKey:
     def private_text(self) -> str:
         """The text that :meth:`parse` reads. Keep it secret."""
         return PRIVATE_PREFIX + _text(self.name, self.verifier.id, self.verifier.kind, self._seed)
+
+    def secret_for(self, purpose: str) -> bytes:
+        """32 bytes that only whoever holds this key can make, other ones for each purpose: to tell one's own files from
+        others'. No signature, and nothing about the key follows from them."""
+        return hmac.digest(self._seed, f"counterfoil/secret/v1\n{purpose}".encode(), "sha256")
 
     @property
     def name(self) -> str:
