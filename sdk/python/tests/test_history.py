@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -231,13 +230,12 @@ def test_a_start_with_what_was_kept_fetches_only_what_is_new(log: FakeLog, tmp_p
     assert pages(log) == [], "all of it was kept, and the head has not moved"
 
 
-def snapshot_of(log: FakeLog, directory: Path, key: SigningKey, entries: list[bytes]) -> None:
+def snapshot_of(directory: Path, key: SigningKey, entries: list[bytes], log_key: SigningKey = FAKE_LOG_KEY) -> None:
     """Keeps a snapshot that says that the log holds these, as whoever has the key can write it."""
     index = LogIndex()
     for entry in entries:
         index.add(entry, merkle.leaf_hash(entry))
-    directory.mkdir(parents=True, exist_ok=True)
-    assert Folder(directory, FAKE_LOG_KEY.verifier, lambda: key).keep_index(index)
+    assert Folder(directory, log_key.verifier, lambda: key).keep_index(index)
 
 
 TAMPERINGS: dict[str, Callable[[bytes], bytes]] = {
@@ -273,7 +271,7 @@ def test_a_snapshot_of_another_key_log_or_history_changes_no_answer(
 ) -> None:
     log.entries = ENTRIES[:600]
     truth = known(log, tmp_path / "outbox", key)
-    kept, other = tmp_path / "outbox/history", tmp_path / "other"
+    kept = tmp_path / "outbox/history"
     lie = signed(OTHER, 600, prefix="LIE")
 
     def is_read_anew(asked: int = 3) -> None:
@@ -283,25 +281,27 @@ def test_a_snapshot_of_another_key_log_or_history_changes_no_answer(
 
     is_read_anew(0)
     # Another issuer's gate kept it.
-    snapshot_of(log, kept, OTHER, ENTRIES[:600])
+    snapshot_of(kept, OTHER, ENTRIES[:600])
     is_read_anew()
     # Of another log, by the same key.
-    index = LogIndex()
-    assert Folder(other, SigningKey("log.example/2", b"2" * 32).verifier, lambda: key).keep_index(index)
-    shutil.copy(other / "snapshot-python", kept)
+    snapshot_of(kept, key, ENTRIES[:300], SigningKey("log.example/2", b"2" * 32))
     is_read_anew()
-    # What this log does not hold: shown by the held head, or by the log's own tiles.
-    snapshot_of(log, kept, key, lie)
+    # What this log does not hold: shown by the held head, also while the log is away, or by the log's own tiles.
+    snapshot_of(kept, key, lie)
     is_read_anew()
-    snapshot_of(log, kept, key, lie[:300])
+    snapshot_of(kept, key, lie)
+    log.mode = "busy"
+    assert known(log, tmp_path / "outbox", key).size == 0
+    log.mode = "honest"
+    snapshot_of(kept, key, lie[:300])
     is_read_anew()
     # Further than the largest head that was ever believed, or without one.
-    snapshot_of(log, kept, key, ENTRIES)
+    snapshot_of(kept, key, ENTRIES)
     is_read_anew()
     (kept / "head").unlink()
     is_read_anew()
     # An older one is gone on from.
-    snapshot_of(log, kept, key, ENTRIES[:300])
+    snapshot_of(kept, key, ENTRIES[:300])
     is_read_anew(2)
 
 
