@@ -842,6 +842,15 @@ def test_a_gate_with_heartbeats_is_never_silent(lonely: Make) -> None:
     assert (found[0]["heartbeat_ms"], found[0]["gate"]) == (200, "example 1.0")
 
 
+def test_a_stream_that_has_ended_has_no_heartbeat(lonely: Make, caplog: pytest.LogCaptureFixture) -> None:
+    gate = lonely(heartbeat_ms=100)
+    gate.end(0)
+    count = gate.status().outbox.receipts
+    time.sleep(0.5)
+    assert gate.status().outbox.receipts == count
+    assert "heartbeat" not in caplog.text
+
+
 def test_a_rotated_key_signs_from_the_next_receipt_on(lonely: Make, key: SigningKey) -> None:
     gate = lonely()
     gate.append({"type": "note"})

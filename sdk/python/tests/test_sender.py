@@ -15,7 +15,18 @@ from typing import Literal
 
 import pytest
 
-from counterfoil import Gate, HistoryError, Outbox, OutboxOtherLog, OutboxView, SendError, SigningKey, honour, transport
+from counterfoil import (
+    Gate,
+    HistoryError,
+    Outbox,
+    OutboxOtherLog,
+    OutboxView,
+    Refusal,
+    SendError,
+    SigningKey,
+    honour,
+    transport,
+)
 from counterfoil.merkle import leaf_hash
 from counterfoil.outbox import NewBody
 from fake_log import FakeLog, fake_log
@@ -401,6 +412,19 @@ def test_the_last_word_of_a_stream(gate: Gate, log: FakeLog) -> None:
         assert act.receipt_id
     assert gate.end(20)
     assert gate.status().outbox.closed
-    with pytest.raises(Exception, match="closed") as refused:
-        note(gate)
-    assert refused.value.code == "closed"  # type: ignore[attr-defined]
+
+    def decide() -> None:
+        with gate.decision(authenticated=True):
+            pytest.fail("nothing may run")
+
+    for sign in (
+        decide,
+        lambda: note(gate),
+        lambda: gate.deny(authenticated=True),
+        lambda: gate.allow(authenticated=True),
+        lambda: gate.end(0),
+        lambda: gate.rotate(SigningKey.generate(gate.issuer)),
+    ):
+        with pytest.raises(Refusal, match="go on under a new issuer name, with a new key and a new outbox") as refused:
+            sign()
+        assert refused.value.code == "closed"

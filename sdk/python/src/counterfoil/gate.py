@@ -109,7 +109,7 @@ class Gate:
         keys and policies, :class:`~counterfoil.errors.CallerError` for an address that is none.
         """
         if when_full not in ("fail_closed", "fail_open"):
-            raise DecisionClaims('`when_full` is "fail_closed" or "fail_open"')
+            raise DecisionClaims('`when_full` is "fail_closed" or "fail_open"; give one of them')
         check_heartbeat(heartbeat_ms)
         signing = key if isinstance(key, SigningKey) else SigningKey.read(key)
         log_key = log_key if isinstance(log_key, VerifierKey) else VerifierKey.parse(log_key)

@@ -120,7 +120,7 @@ class Histories:
     ) -> History:
         """See :meth:`counterfoil.Gate.history`."""
         if not subjects:
-            raise HistoryError("name at least one subject", code="history-unavailable")
+            raise HistoryError("name at least one subject; a history is somebody's", code="history-unavailable")
         until = time.monotonic() + seconds
         if not self._lock.acquire(timeout=max(0.0, seconds)):
             raise unavailable("another call still reads the log")
@@ -234,7 +234,10 @@ class Histories:
 
     def _proof(self, head: Checkpoint | None, one: Logged) -> str:
         if head is None or one.index is None:
-            raise unavailable("what the log does not hold under a signed head has no proof")
+            raise HistoryError(
+                "what the log does not hold under a signed head has no proof; flush, and read the history again",
+                code="history-unavailable",
+            )
         hashes = self._follower.proof(bytes.fromhex(one.id), one.index, head, time.monotonic() + _PROOF_S)
         return proof_text(one.index, hashes, head)
 

@@ -234,8 +234,13 @@ class Ledger:
     def beat(self, due_s: float) -> None:
         """Writes a heartbeat, if nothing was written for so long."""
         with self._lock:
-            if not (self._closed or self.is_second_history()) and time.monotonic() - self.written_at >= due_s:
-                self.append('{"type":"heartbeat"}')
+            if self._closed or self.is_second_history() or time.monotonic() - self.written_at < due_s:
+                return
+            if self._outbox.is_ended:
+                # Nothing more can be promised, nor written.
+                self.written_at = time.monotonic()
+                return
+            self.append('{"type":"heartbeat"}')
 
     def is_second_history(self) -> bool:
         """Whether the key has signed another history: every further receipt makes it worse."""
@@ -379,7 +384,7 @@ class Ledger:
 
     def _found_left(self) -> list[OpenCall]:
         left = sorted(self._open.by_seq.values(), key=lambda call: call.seq)
-        if left and self._outbox.status().closed:
+        if left and self._outbox.is_ended:
             _LOG.warning("the stream has ended, and %d calls in it have no outcome and never will", len(left))
             return []
         if left:

@@ -202,7 +202,7 @@ class _Reader:
         number = parse_decimal(word.decode("utf-8", "replace"))
         if number is None or not 1 <= number <= members:
             raise self.error(
-                f"the threshold {_shown(word)} is not all, any or a number from 1 to the {members} members listed",
+                f"the threshold {_shown(word)} is not all, any or a number from 1 to the {members} members listed; correct it",
                 "policy-threshold",
             )
         return number

@@ -55,6 +55,8 @@ class OutcomeUnknown(Exception):
     """Raise it, or a subclass, in a scope where nobody here can tell whether the action came about: a request that left
     and was not answered."""
 
+    code = "outcome-unknown"
+
 
 #: A timeout says that nobody waited any longer, and nothing of what the far side did. Three classes before Python 3.11.
 _UNKNOWN = (OutcomeUnknown, TimeoutError, asyncio.TimeoutError, concurrent.futures.TimeoutError)

@@ -274,7 +274,7 @@ class Sender:
         proof = TlogProof.parse(text, self._head)
         if verdict.get("index") != proof.index:
             raise FormatError(
-                f"the verdict says index {verdict.get('index')}, its proof {proof.index}", code="bad-proof"
+                f"the verdict says index {verdict.get('index')}, its proof {proof.index}; ask again", code="bad-proof"
             )
         proof.check(entry, self._log_key, self._head)
         self._head = proof.checkpoint
@@ -285,7 +285,7 @@ class Sender:
         expected, acknowledged = verdict.get("expected_seq"), self._outbox.first_unacknowledged
         if code == "gap" and isinstance(expected, int) and expected < acknowledged:
             return self._log_lost(expected, acknowledged)
-        again = SendError(f"seq {seq} was refused ({code}): {detail}", code="log-unreachable")
+        again = SendError(f"seq {seq} was refused ({code}): {detail}; it is sent again", code="log-unreachable")
         if code in _TRANSIENT or (code == "gap" and isinstance(expected, int) and expected < seq):
             return again
         if code == "fork":

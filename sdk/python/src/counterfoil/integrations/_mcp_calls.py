@@ -194,7 +194,7 @@ def through_plain(front: Front, call: ToolCall, run: Callable[[], Any], sort: So
     try:
         judged = front.judge(call)
         if inspect.isawaitable(judged):
-            raise TypeError("the policy of a plain function must be plain")
+            raise TypeError("the policy of a plain function must be plain; take a function that is not `async`")
         allowed, members = front.decided(call, judged)
     except Exception as error:
         allowed, members = False, _policy_failed(call, error)
