@@ -27,6 +27,7 @@ from counterfoil import (
     DecisionScope,
     Gate,
     NoSuchDecision,
+    Outbox,
     OutboxBusy,
     OutboxDisk,
     OutboxFull,
@@ -43,7 +44,7 @@ from counterfoil import (
 )
 from counterfoil.commitments import Disclosure
 from counterfoil.errors import FormatError, HistoryError, JsonError, KeyFormatError, PolicyError
-from stage import until
+from stage import PATIENCE, until
 
 Make = Callable[..., Gate]
 
@@ -318,13 +319,16 @@ def test_what_was_interrupted_is_unknown(lonely: Make, error: type[BaseException
 def test_a_cancelled_task_leaves_an_unknown_outcome(lonely: Make) -> None:
     gate = lonely()
 
+    runs = asyncio.Event()
+
     async def act() -> None:
         async with gate.decision(authenticated=True):
-            await asyncio.sleep(60)
+            runs.set()
+            await asyncio.Event().wait()
 
     async def main() -> None:
         task = asyncio.create_task(act())
-        await asyncio.sleep(0.2)
+        await runs.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -338,11 +342,11 @@ def test_a_task_cancelled_while_its_decision_is_signed_leaves_no_decision_open(
 ) -> None:
     gate = lonely()
     decide = gate._decide
-    began, ran = threading.Event(), []
+    began, may_sign, ran = threading.Event(), threading.Event(), []
 
     def slowly(call: Any) -> Any:
         began.set()
-        time.sleep(0.2)
+        may_sign.wait(PATIENCE)
         return decide(call)
 
     monkeypatch.setattr(gate, "_decide", slowly)
@@ -357,7 +361,8 @@ def test_a_task_cancelled_while_its_decision_is_signed_leaves_no_decision_open(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(0.4)
+        may_sign.set()
+        await asyncio.to_thread(until, lambda: gate.status().outbox.receipts == 3)
 
     asyncio.run(main())
     assert ran == []
@@ -751,8 +756,8 @@ def test_a_forked_child_writes_nothing_and_does_not_hold_the_lock(lonely: Make) 
     entered(scope)
     child = context.Process(target=_in_child, args=(gate, scope, answers))
     child.start()
-    codes = answers.get(timeout=20)
-    child.join(20)
+    codes = answers.get(timeout=PATIENCE)
+    child.join(PATIENCE)
     # A scope that ends in the child is logged there; the parent's own end counts.
     assert [code for code in codes if code != "allowed"] == ["outbox-busy"] * len([c for c in codes if c != "allowed"])
     assert codes.count("outbox-busy") >= 5
@@ -764,29 +769,27 @@ def test_a_forked_child_writes_nothing_and_does_not_hold_the_lock(lonely: Make) 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_that_outlives_its_parent_does_not_hold_the_outbox(tmp_path: Path) -> None:
     program = """
-import os, sys, time
+import os, sys
 from counterfoil import Outbox, SigningKey
 outbox = Outbox(sys.argv[1], SigningKey('gate.example/py', bytes(range(32))))
 if os.fork() == 0:
-    time.sleep(5)
+    print('forked', flush=True)
+    # As long as the test lets it live.
+    sys.stdin.read()
+    print('ended', flush=True)
     os._exit(0)
-print('ready', flush=True)
 os._exit(0)
 """
-    parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "outbox")], stdout=subprocess.PIPE)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "outbox")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdin is not None
     assert parent.stdout is not None
-    parent.stdout.readline()
-    parent.wait(20)
-    from counterfoil import Outbox
-
-    until = time.monotonic() + 3
-    while True:
-        try:
-            Outbox(tmp_path / "outbox", SigningKey("gate.example/py", bytes(range(32)))).close()
-            break
-        except OutboxBusy:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+    assert parent.stdout.readline() == b"forked\n"
+    parent.wait(PATIENCE)
+    Outbox(tmp_path / "outbox", SigningKey("gate.example/py", bytes(range(32)))).close()
+    parent.stdin.close()
+    assert parent.stdout.read() == b"ended\n", "it was alive all the while"
 
 
 def test_many_threads_make_one_stream(lonely: Make) -> None:
@@ -834,10 +837,8 @@ def test_what_opens_a_commitment_is_on_disk_before_its_receipt(lonely: Make) -> 
 
 def test_a_gate_with_heartbeats_is_never_silent(lonely: Make) -> None:
     gate = lonely(heartbeat_ms=200, gate="example 1.0", policy_digest="sha256:" + "0" * 64)
-    until = time.monotonic() + 20
-    while sum(body["type"] == "heartbeat" for body in (bodies_of(gate) if gate.status().outbox.receipts else [])) < 3:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: gate.status().outbox.receipts >= 4)
+    assert [body["type"] for body in bodies_of(gate)][:4] == ["open", "heartbeat", "heartbeat", "heartbeat"]
     found = bodies_of(gate)
     assert (found[0]["heartbeat_ms"], found[0]["gate"]) == (200, "example 1.0")
 
