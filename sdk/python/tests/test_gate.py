@@ -689,7 +689,7 @@ def test_a_start_settles_what_a_stopped_gate_left(lonely: Make, tmp_path: Path, 
     gate._outbox._store.close()  # type: ignore[union-attr]
     again = lonely()
     # The log cannot be reached, so it is not asked whether this outbox is the newest copy.
-    until(lambda: again.status().owed_outcomes == 0)
+    until(lambda: again.status().owed == 0)
     outcomes = [body for body in bodies_of(again) if body["type"] == "outcome"]
     assert [outcome["request_id"] for outcome in outcomes] == ["r-0", "r-1", "r-2"], "oldest first"
     for outcome in outcomes:

@@ -154,8 +154,6 @@ def test_a_gate_whose_key_signed_another_history_signs_nothing_new(
     signed_elsewhere(tmp_path / "two", key, "second")
     with Gate(tmp_path / "two", key, log.url, log.vkey, when_full=when_full, heartbeat_ms=200) as two:
         until(lambda: two.status().sender.state == "stopped")
-        # A heartbeat that was being written meanwhile is written now.
-        two._ledger.standing()
         count = two.status().outbox.receipts
 
         def decide() -> None:
@@ -203,11 +201,11 @@ def test_what_ran_when_another_history_is_found_is_owed_and_not_signed(
             scopes[0].__exit__(None, None, None)
         scopes[1].__exit__(ValueError, ValueError("of its own"), None)
         status = two.status()
-        assert (status.outbox.receipts, status.open_decisions, status.owed_outcomes) == (count, 2, 2)
-        assert f'counterfoil_gate_owed_outcomes{{issuer="{key.name}"}} 2\n' in two.metrics()
+        assert (status.outbox.receipts, status.open_decisions, status.owed) == (count, 2, 2)
+        assert f'counterfoil_gate_owed{{issuer="{key.name}"}} 2\n' in two.metrics()
     log.mode = "busy"
     with Gate(tmp_path / "two", key, log.url, log.vkey) as again:
-        until(lambda: again.status().owed_outcomes == 0)
+        until(lambda: again.status().owed == 0)
         assert again.status().open_decisions == 0
     with OutboxView(tmp_path / "two") as view:
         assert [(r.body["executed"], r.body["unknown"]) for r in view.receipts() if r.type == "outcome"] == [
@@ -215,10 +213,11 @@ def test_what_ran_when_another_history_is_found_is_owed_and_not_signed(
         ]  # fmt: skip
 
 
-def crashed(directory: Path, key: SigningKey, log: FakeLog) -> None:
-    """Leaves an outbox as a gate does that is killed inside a scope, all of it in the log."""
+def crashed(directory: Path, key: SigningKey, log: FakeLog, *requests: str) -> None:
+    """Leaves an outbox as a gate does that is killed inside scopes, all of it in the log."""
     gate = Gate(directory, key, log.url, log.vkey)
-    contextvars.copy_context().run(gate.decision(authenticated=True, request_id="left").__enter__)
+    for request_id in requests or ("left",):
+        contextvars.copy_context().run(gate.decision(authenticated=True, request_id=request_id).__enter__)
     assert gate.flush(PATIENCE)
     # Its scope stays open, so that it still has the outbox.
     gate.close()
@@ -230,7 +229,7 @@ def test_a_start_compares_with_the_log_before_it_settles_what_was_left(
 ) -> None:
     # The log takes its time, and is not given up meanwhile.
     monkeypatch.setattr(transport, "TOTAL_S", 2 * PATIENCE)
-    crashed(tmp_path / "outbox", key, log)
+    crashed(tmp_path / "outbox", key, log, "left", "again")
     answer, asked, may_answer = log.issuer, threading.Event(), threading.Event()
 
     def late(request: BaseHTTPRequestHandler, name: str) -> None:
@@ -244,14 +243,21 @@ def test_a_start_compares_with_the_log_before_it_settles_what_was_left(
         assert asked.wait(PATIENCE)
         with gate.decision(authenticated=True, request_id="new"):
             pass
-        assert (gate.status().outbox.receipts, gate.status().open_decisions, gate.status().owed_outcomes) == (4, 1, 1)
+        assert (gate.status().outbox.receipts, gate.status().open_decisions, gate.status().owed) == (5, 2, 2)
+        # The same request once more: what became of it is said first.
+        gate.deny(authenticated=True, request_id="again")
+        assert (gate.status().outbox.receipts, gate.status().open_decisions, gate.status().owed) == (7, 1, 1)
         may_answer.set()
         assert gate.flush(PATIENCE)
-        assert (gate.status().open_decisions, gate.status().owed_outcomes) == (0, 0)
-        assert gate.status().outbox.acknowledged == 5
+        assert (gate.status().open_decisions, gate.status().owed) == (0, 0)
+        assert gate.status().outbox.acknowledged == 8
     with OutboxView(tmp_path / "outbox") as view:
+        in_order = [r.type for r in view.receipts()]
+        assert in_order == [
+            "open", "decision", "decision", "decision", "outcome", "outcome", "decision", "outcome",
+        ]  # fmt: skip
         told = {str(r.body["request_id"]): r.body for r in view.receipts() if r.type == "outcome"}
-    assert (told["left"]["unknown"], told["new"]["executed"]) == (True, True)
+    assert [told[name].get("unknown") for name in ("left", "again", "new")] == [True, True, None]
 
 
 def test_an_older_copy_of_an_outbox_does_not_settle_what_the_newest_one_has_settled(
@@ -266,7 +272,7 @@ def test_an_older_copy_of_an_outbox_does_not_settle_what_the_newest_one_has_sett
         until(lambda: older.status().sender.state == "stopped")
         assert older.status().sender.code == "outbox-behind"
         until(lambda: not older._ledger._left)
-        assert older.status().owed_outcomes == 1
+        assert older.status().owed == 1
         with pytest.raises(SendError):
             older.end(0)
     assert os.stat(tmp_path / "copy" / "receipts").st_size == before, "nothing was signed"

@@ -147,6 +147,7 @@ class Gate:
             self._clock,
             mend=self._ledger.catch_up,
             compared=self._ledger.settle,
+            quiet=self._ledger.quiet,
         )
         follower = Follower(
             folder=Folder(self._outbox.dir / "history", log_key, lambda: self._outbox.key),
@@ -347,7 +348,7 @@ class Gate:
             open_decisions=standing.open,
             sender=self._sender.state,
             oldest_queued_s=None if waiting is None else max(0.0, (self._clock() - waiting.issued_at) / 1000),
-            owed_outcomes=standing.owed,
+            owed=standing.owed,
         )
 
     def metrics(self) -> str:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -87,6 +88,8 @@ class Ledger:
         self._sending = sending
         self._appended = appended
         self._lock = threading.RLock()
+        #: Whoever holds it knows that nothing is being signed.
+        self.quiet: AbstractContextManager[object] = self._lock
         self._closed = False
         #: Whether it was closed, and its last scope has ended.
         self.has_let_go = False
@@ -114,15 +117,18 @@ class Ledger:
         """Writes a decision. ``None`` where it could not be kept, and the gate was told to let it through."""
         with self._lock:
             self._refuse_to_sign()
-            self._refuse_in_use(self._open, call.request_id)
-            if call.as_of is not None:
-                self._refuse_overtaken(call.as_of)
             body = NewBody(call.written.text, tuple(map(str, call.written.disclosures)))
             try:
                 self._mend()
+                # The same request once more: what became of it is written before it, which waits for no log either.
+                if self._owe_what_was_left(of_request=call.request_id):
+                    self._write([])
+                self._refuse_in_use(self._open, call.request_id)
                 # All receipts are read for them, which is spared a gate that executes everything itself.
                 if self._callers is not None or call.executes == "caller":
                     self._refuse_in_use(self._waiting_callers(), call.request_id)
+                if call.as_of is not None:
+                    self._refuse_overtaken(call.as_of)
                 self._need_room(2)
                 receipt = self._write([body])[-1]
             except (OutboxFull, OutboxDisk) as error:
@@ -394,10 +400,12 @@ class Ledger:
             )
         return left
 
-    def _owe_what_was_left(self) -> None:
-        left, self._left = self._left, []
+    def _owe_what_was_left(self, *, of_request: str | None = None) -> bool:
+        left = [call for call in self._left if of_request is None or call.request_id == of_request]
+        self._left = [call for call in self._left if call not in left]
         # Before what has ended since: oldest first.
         self._owed.extendleft((call.seq, _unknown(call)) for call in reversed(left))
+        return bool(left)
 
     def _save_open(self, every: int) -> None:
         if self._outbox.failed:

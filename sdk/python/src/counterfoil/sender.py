@@ -24,6 +24,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,16 +82,19 @@ class Sender:
         longest_pause_s: float = LONGEST_PAUSE_S,
         mend: Callable[[], None] | None = None,
         compared: Callable[[], None] | None = None,
+        quiet: AbstractContextManager[object] | None = None,
     ) -> None:
         """``clock`` dates alarms, in milliseconds. Bind the outbox to the log first. ``mend`` is called, in the worker's
         thread, before each try, for an outbox of which an earlier write failed; ``compared`` once, when the log's stream was
-        first compared with the outbox, or could not be."""
+        first compared with the outbox, or could not be. ``quiet`` is held while the sender stops: whatever is signed
+        afterwards can heed that it has."""
         self._outbox = outbox
         self._transport = transport
         self._log_key = log_key
         self._clock = clock
         self._mend = mend
         self._compared = compared
+        self._quiet = quiet or contextlib.nullcontext()
         self._pauses = (first_pause_s, longest_pause_s)
         self._batch_receipts = BATCH_RECEIPTS
         self._appended = asyncio.Event()
@@ -110,9 +114,7 @@ class Sender:
 
     def stop(self, error: SendError) -> None:
         """Ends the sending, in the loop, because of what was found elsewhere."""
-        _LOG.error("the sender has stopped: %s", error)
-        self._set(SenderState("stopped", error.code, str(error)))
-        self._tell_compared()
+        self._stopped(error)
         if self._task is not None:
             self._task.cancel()
 
@@ -159,9 +161,7 @@ class Sender:
             except Exception as error:
                 code = error.code if isinstance(error, CounterfoilError) else "error"
                 if isinstance(error, SendError) and error.ends:
-                    _LOG.error("the sender has stopped: %s", error)
-                    self._set(SenderState("stopped", code, str(error)))
-                    self._tell_compared()
+                    self._stopped(error)
                     return
                 if not isinstance(error, CounterfoilError):
                     _LOG.exception("the sender failed and goes on")
@@ -309,6 +309,12 @@ class Sender:
             raise
         with self._progress:
             self._progress.notify_all()
+
+    def _stopped(self, error: SendError) -> None:
+        _LOG.error("the sender has stopped: %s", error)
+        with self._quiet:
+            self._set(SenderState("stopped", error.code, str(error)))
+        self._tell_compared()
 
     def _tell_compared(self) -> None:
         tell, self._compared = self._compared, None

@@ -23,8 +23,8 @@ class GateStatus:
     sender: SenderState
     #: How long the oldest receipt has waited for the log, in seconds; ``None`` where none waits.
     oldest_queued_s: float | None
-    #: Outcomes that are known and not written: the disk refuses, the gate has just started, or it may sign no more.
-    owed_outcomes: int = 0
+    #: Outcomes that are due and not written: the disk refuses, the gate has just started, or it may sign no more.
+    owed: int = 0
 
 
 def prometheus(issuer: str, status: GateStatus) -> str:
@@ -38,7 +38,7 @@ def prometheus(issuer: str, status: GateStatus) -> str:
         ("dropped_total", "counter", "Actions that ran without a receipt.", status.dropped_actions),
         ("alarms_total", "counter", "Things the log did that no honest log does.", outbox.alarms),
         ("open_decisions", "gauge", "Allowed calls without an outcome.", status.open_decisions),
-        ("owed_outcomes", "gauge", "Outcomes that are known and not written yet.", status.owed_outcomes),
+        ("owed", "gauge", "Outcomes that are due and not written.", status.owed),
         ("sender_failing", "gauge", "1 while the log does not take receipts.", status.sender.state != "working"),
         ("oldest_queued_seconds", "gauge", "How long the oldest receipt has waited.", status.oldest_queued_s or 0),
     ]
