@@ -247,6 +247,35 @@ def test_what_times_out_is_unknown_unless_it_had_returned(lonely: Make) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("came_out", [TimeoutError("no answer"), OutcomeUnknown("no answer"), asyncio.CancelledError()])
+def test_of_a_call_that_was_not_answered_nobody_knows_whatever_is_made_of_it(
+    lonely: Make, came_out: BaseException
+) -> None:
+    gate = lonely()
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    with pytest.raises(ValueError, match="its author's"), gate.decision(authenticated=True) as act:
+        try:
+            act.call(fail, came_out)
+        except BaseException as error:
+            raise ValueError("its author's") from error
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome["unknown"], outcome["error"]) == (False, True, "ValueError: its author's")
+    with gate.decision(authenticated=True) as act:
+        for error in (came_out, ConnectionError("refused the second time")):
+            with contextlib.suppress(BaseException):
+                act.call(fail, error)
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome["unknown"]) == (False, True)
+    with gate.decision(authenticated=True) as act:
+        with contextlib.suppress(BaseException):
+            act.call(fail, came_out)
+        act.call(lambda: 7)
+    assert (outcome_of(gate)["executed"], outcome_of(gate).get("unknown")) == (True, None)
+
+
 def test_a_call_that_is_running_when_its_scope_ends_is_unknown(lonely: Make) -> None:
     gate = lonely()
 

@@ -129,8 +129,8 @@ class Gate:
             self._ledger = Ledger(
                 self._outbox,
                 clock=self._clock,
-                when_full=when_full,
-                max_queued=max_queued,
+                when_full=lambda: self.when_full,
+                max_queued=lambda: self.max_queued,
                 sending=lambda: self._sender.state,
                 appended=lambda: self._sender.notify(),
             )

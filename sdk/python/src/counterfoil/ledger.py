@@ -72,8 +72,8 @@ class Ledger:
         outbox: Outbox,
         *,
         clock: Callable[[], int],
-        when_full: WhenFull,
-        max_queued: int,
+        when_full: Callable[[], WhenFull],
+        max_queued: Callable[[], int],
         sending: Callable[[], SenderState],
         appended: Callable[[], None],
     ) -> None:
@@ -132,7 +132,7 @@ class Ledger:
                 self._need_room(2)
                 receipt = self._write([body])[-1]
             except (OutboxFull, OutboxDisk) as error:
-                if self._when_full == "fail_closed":
+                if self._when_full() == "fail_closed":
                     raise
                 _LOG.error("the action of request %s runs without a receipt: %s", call.request_id, error)
                 self._drops.add(self._clock(), "full" if isinstance(error, OutboxFull) else "disk", call.request_id)
@@ -324,9 +324,10 @@ class Ledger:
         """So much room is kept that the outcomes of all that is open can be written."""
         self._mend()
         queued = self._outbox.next_seq - self._outbox.first_unacknowledged
-        if queued + 2 * len(self._open) + more > self._max_queued:
+        allowed = self._max_queued()
+        if queued + 2 * len(self._open) + more > allowed:
             raise OutboxFull(
-                f"the outbox {self._outbox.dir} holds {queued} receipts that the log has not taken, and {self._max_queued} are "
+                f"the outbox {self._outbox.dir} holds {queued} receipts that the log has not taken, and {allowed} are "
                 "allowed: nothing was signed and nothing may run; see why the log takes none (`status`), or raise `max_queued`"
             )
 

@@ -10,6 +10,7 @@ the same, but a call goes on                     false     true     ``cancelled`
 an exception                                     false              type and message
 an exception after ``act.call(f, …)`` returned   true               type and message
 :class:`OutcomeUnknown`, a timeout                false     true     type and message
+an exception after ``act.call(f, …)`` timed out  false     true     type and message
 cancelled, interrupted, exiting                  false     true     ``cancelled``
 the process ended                                false     true     at the next start
 ===============================================  ========  =======  =================
@@ -75,6 +76,8 @@ class Act:
         self._calling = 0
         #: What the last call failed with.
         self._failed: BaseException | None = None
+        #: Whether any call ended in a way that leaves open what it did.
+        self._unanswered = False
         self._error: str | None = None
         self._result_digest: str | None = None
         self._ended = False
@@ -133,6 +136,7 @@ class Act:
             yield
         except BaseException as error:
             self._failed = error
+            self._unanswered = self._unanswered or _leaves_open(error)
             raise
         finally:
             self._calling -= 1
@@ -189,11 +193,11 @@ class Act:
             error = self._failed
         if error is None:
             return self._returned or self._error is None, False, self._error
-        if isinstance(error, _UNKNOWN) and not self._returned:
-            return False, True, bodies.error_text(type(error).__name__, _message(error))
-        if isinstance(error, Exception):
-            return self._returned, False, bodies.error_text(type(error).__name__, _message(error))
-        return self._returned, not self._returned, "cancelled"
+        # Whatever the author made of it: of a call that left and was not answered nobody knows what it did.
+        unknown = not self._returned and (self._unanswered or _leaves_open(error))
+        if not isinstance(error, Exception):
+            return self._returned, unknown, "cancelled"
+        return self._returned, unknown, bodies.error_text(type(error).__name__, _message(error))
 
 
 class DecisionScope:
@@ -284,6 +288,11 @@ def _abandon(deciding: asyncio.Future[Act]) -> None:
         deciding.result()._end(asyncio.CancelledError())
     except (OutboxError, SendError) as refused:
         _LOG.error("the outcome of a cancelled request could not be written yet: %s", refused)
+
+
+def _leaves_open(error: BaseException) -> bool:
+    """Whether what ended so may have come about all the same."""
+    return isinstance(error, _UNKNOWN) or not isinstance(error, Exception)
 
 
 def _message(error: Exception) -> str:

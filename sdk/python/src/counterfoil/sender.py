@@ -319,7 +319,10 @@ class Sender:
     def _tell_compared(self) -> None:
         tell, self._compared = self._compared, None
         if tell is not None:
-            tell()
+            try:
+                tell()
+            except Exception:
+                _LOG.exception("what waited for the log could not be written; the next start writes it")
 
     def _acknowledged(self) -> int:
         try:
