@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+
+#: How long, in seconds, a test waits for what must come. No promise of anybody's: a loaded machine may not run a thread, or a
+#: program, for a while.
+PATIENCE = 240.0
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -32,16 +39,28 @@ def run(*arguments: str | Path, check: bool = True) -> subprocess.CompletedProce
     """Runs the program."""
     found = program()
     assert found is not None
-    ended = subprocess.run([found, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([found, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE)
     assert not check or ended.returncode == 0, f"{arguments}: {ended.stderr}"
     return ended
 
 
+def until(condition: Callable[[], object]) -> None:
+    """Waits for what must come."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.02)
+
+
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port that nobody listens on at this moment, and that the system gives to nobody unasked: neither to a listener on any
+    port nor to the near end of a connection, as one that a gate makes to a log that is down."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 class Stage:
@@ -57,7 +76,9 @@ class Stage:
         self.witness_vkey: str | None = None
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         if witness:
-            port = free_port()
+            port = self.port
+            while port == self.port:
+                port = free_port()
             first = run("witness", "init", "--dir", directory / "witness", "--name", "witness.example/1").stdout
             self.witness_vkey = first.splitlines()[0]
             self._listen(directory / "witness/config.toml", "127.0.0.1:7380", port)
@@ -80,18 +101,16 @@ class Stage:
         if "log" in self.processes:
             self.processes["log"].send_signal(signal.SIGHUP)
             name = str(vkey).split("+", 1)[0].replace("/", "%2F")
-            self._wait(lambda: httpx.get(f"{self.url}/v1/issuers/{name}", trust_env=False).status_code == 200)
+            self._wait("log", f"{self.url}/v1/issuers/{name}")
 
-    def start(self) -> Stage:
-        """Starts what is not running, and waits until it answers."""
-        if "log" not in self.processes:
+    def start(self, *names: str) -> Stage:
+        """Starts these, or what is not running, and waits until it answers."""
+        if "log" not in self.processes and "log" in (names or ("log",)):
             self._serve("log", self.dir / "log/config.toml")
-            self._wait(lambda: httpx.get(f"{self.url}/checkpoint", trust_env=False).status_code == 200)
-        if self.witness_vkey is not None and "witness" not in self.processes:
+            self._wait("log", f"{self.url}/checkpoint")
+        if self.witness_vkey is not None and "witness" not in self.processes and "witness" in (names or ("witness",)):
             self._serve("witness", self.dir / "witness/config.toml")
-            self._wait(
-                lambda: httpx.get(f"http://127.0.0.1:{self.witness_port}/status", trust_env=False).status_code == 200
-            )
+            self._wait("witness", f"http://127.0.0.1:{self.witness_port}/status")
         return self
 
     def stop(self, *names: str) -> None:
@@ -100,11 +119,12 @@ class Stage:
             process = self.processes.pop(name, None)
             if process is not None:
                 process.terminate()
-                process.wait(20)
+                process.wait(PATIENCE)
 
     def issuer(self, name: str) -> dict[str, object]:
         """What the log says of an issuer."""
-        answer = httpx.get(f"{self.url}/v1/issuers/{name.replace('/', '%2F')}", trust_env=False)
+        address = f"{self.url}/v1/issuers/{name.replace('/', '%2F')}"
+        answer = httpx.get(address, trust_env=False, timeout=PATIENCE)
         answer.raise_for_status()
         return dict(answer.json())
 
@@ -122,14 +142,12 @@ class Stage:
         assert old in text
         config.write_text(text.replace(old, f"127.0.0.1:{port}"))
 
-    @staticmethod
-    def _wait(answers: object, seconds: float = 30) -> None:
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                if answers():  # type: ignore[operator]
-                    return
-            except httpx.HTTPError:
-                pass
-            assert time.monotonic() < until, "nothing answers"
-            time.sleep(0.05)
+    def _wait(self, kind: str, url: str) -> None:
+        def answers() -> bool:
+            ended = self.processes[kind].poll()
+            assert ended is None, f"{kind} ended ({ended}): {(self.dir / f'{kind}.txt').read_text()}"
+            with contextlib.suppress(httpx.HTTPError):
+                return httpx.get(url, trust_env=False, timeout=PATIENCE).status_code == 200
+            return False
+
+        until(answers)

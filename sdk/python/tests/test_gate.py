@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import contextvars
 import json
@@ -26,6 +27,7 @@ from counterfoil import (
     DecisionScope,
     Gate,
     NoSuchDecision,
+    Outbox,
     OutboxBusy,
     OutboxDisk,
     OutboxFull,
@@ -42,6 +44,7 @@ from counterfoil import (
 )
 from counterfoil.commitments import Disclosure
 from counterfoil.errors import FormatError, HistoryError, JsonError, KeyFormatError, PolicyError
+from stage import PATIENCE, until
 
 Make = Callable[..., Gate]
 
@@ -61,6 +64,10 @@ def outcome_of(gate: Gate) -> dict[str, Any]:
     last = bodies_of(gate)[-1]
     assert last["type"] == "outcome"
     return last
+
+
+class GatewayTimeout(TimeoutError):
+    """A timeout of an author's own."""
 
 
 # How a scope ends.
@@ -185,6 +192,10 @@ def test_an_exception_inside_the_call_says_that_it_was_not(lonely: Make) -> None
     [
         (ConnectionError("refused"), None, "ConnectionError: refused"),
         (OutcomeUnknown("no answer"), True, "OutcomeUnknown: no answer"),
+        (TimeoutError("no answer"), True, "TimeoutError: no answer"),
+        (asyncio.TimeoutError("no answer"), True, "TimeoutError: no answer"),
+        (concurrent.futures.TimeoutError("no answer"), True, "TimeoutError: no answer"),
+        (GatewayTimeout("no answer"), True, "GatewayTimeout: no answer"),
         (KeyboardInterrupt(), True, "cancelled"),
     ],
 )
@@ -210,6 +221,59 @@ def test_a_call_that_failed_was_not_executed_also_where_the_body_goes_on(
             act.call(fail)
         act.call(lambda: 7)
     assert outcome_of(gate)["executed"] is True
+    with pytest.raises(type(error)), gate.decision(authenticated=True):
+        raise error
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome.get("unknown"), outcome["error"]) == (False, unknown, said)
+
+
+def test_what_times_out_is_unknown_unless_it_had_returned(lonely: Make) -> None:
+    gate = lonely()
+
+    async def main() -> None:
+        async with gate.decision(authenticated=True):
+            await asyncio.wait_for(asyncio.sleep(3600), 0)
+
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(main())
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome["unknown"]) == (False, True)
+    with pytest.raises(TimeoutError), gate.decision(authenticated=True) as act:
+        act.call(lambda: 7)
+        raise TimeoutError("what came after it")
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome.get("unknown"), outcome["error"]) == (
+        True, None, "TimeoutError: what came after it",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("came_out", [TimeoutError("no answer"), OutcomeUnknown("no answer"), asyncio.CancelledError()])
+def test_of_a_call_that_was_not_answered_nobody_knows_whatever_is_made_of_it(
+    lonely: Make, came_out: BaseException
+) -> None:
+    gate = lonely()
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    with pytest.raises(ValueError, match="its author's"), gate.decision(authenticated=True) as act:
+        try:
+            act.call(fail, came_out)
+        except BaseException as error:
+            raise ValueError("its author's") from error
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome["unknown"], outcome["error"]) == (False, True, "ValueError: its author's")
+    with gate.decision(authenticated=True) as act:
+        for error in (came_out, ConnectionError("refused the second time")):
+            with contextlib.suppress(BaseException):
+                act.call(fail, error)
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome["unknown"]) == (False, True)
+    with gate.decision(authenticated=True) as act:
+        with contextlib.suppress(BaseException):
+            act.call(fail, came_out)
+        act.call(lambda: 7)
+    assert (outcome_of(gate)["executed"], outcome_of(gate).get("unknown")) == (True, None)
 
 
 def test_a_call_that_is_running_when_its_scope_ends_is_unknown(lonely: Make) -> None:
@@ -284,13 +348,16 @@ def test_what_was_interrupted_is_unknown(lonely: Make, error: type[BaseException
 def test_a_cancelled_task_leaves_an_unknown_outcome(lonely: Make) -> None:
     gate = lonely()
 
+    runs = asyncio.Event()
+
     async def act() -> None:
         async with gate.decision(authenticated=True):
-            await asyncio.sleep(60)
+            runs.set()
+            await asyncio.Event().wait()
 
     async def main() -> None:
         task = asyncio.create_task(act())
-        await asyncio.sleep(0.2)
+        await runs.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -304,11 +371,11 @@ def test_a_task_cancelled_while_its_decision_is_signed_leaves_no_decision_open(
 ) -> None:
     gate = lonely()
     decide = gate._decide
-    began, ran = threading.Event(), []
+    began, may_sign, ran = threading.Event(), threading.Event(), []
 
     def slowly(call: Any) -> Any:
         began.set()
-        time.sleep(0.2)
+        may_sign.wait(PATIENCE)
         return decide(call)
 
     monkeypatch.setattr(gate, "_decide", slowly)
@@ -323,7 +390,8 @@ def test_a_task_cancelled_while_its_decision_is_signed_leaves_no_decision_open(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(0.4)
+        may_sign.set()
+        await asyncio.to_thread(until, lambda: gate.status().outbox.receipts == 3)
 
     asyncio.run(main())
     assert ran == []
@@ -649,6 +717,8 @@ def test_a_start_settles_what_a_stopped_gate_left(lonely: Make, tmp_path: Path, 
     # As after a crash: nothing is closed, and another process opens the directory.
     gate._outbox._store.close()  # type: ignore[union-attr]
     again = lonely()
+    # The log cannot be reached, so it is not asked whether this outbox is the newest copy.
+    until(lambda: again.status().owed == 0)
     outcomes = [body for body in bodies_of(again) if body["type"] == "outcome"]
     assert [outcome["request_id"] for outcome in outcomes] == ["r-0", "r-1", "r-2"], "oldest first"
     for outcome in outcomes:
@@ -715,8 +785,8 @@ def test_a_forked_child_writes_nothing_and_does_not_hold_the_lock(lonely: Make) 
     entered(scope)
     child = context.Process(target=_in_child, args=(gate, scope, answers))
     child.start()
-    codes = answers.get(timeout=20)
-    child.join(20)
+    codes = answers.get(timeout=PATIENCE)
+    child.join(PATIENCE)
     # A scope that ends in the child is logged there; the parent's own end counts.
     assert [code for code in codes if code != "allowed"] == ["outbox-busy"] * len([c for c in codes if c != "allowed"])
     assert codes.count("outbox-busy") >= 5
@@ -728,29 +798,27 @@ def test_a_forked_child_writes_nothing_and_does_not_hold_the_lock(lonely: Make) 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_that_outlives_its_parent_does_not_hold_the_outbox(tmp_path: Path) -> None:
     program = """
-import os, sys, time
+import os, sys
 from counterfoil import Outbox, SigningKey
 outbox = Outbox(sys.argv[1], SigningKey('gate.example/py', bytes(range(32))))
 if os.fork() == 0:
-    time.sleep(5)
+    print('forked', flush=True)
+    # As long as the test lets it live.
+    sys.stdin.read()
+    print('ended', flush=True)
     os._exit(0)
-print('ready', flush=True)
 os._exit(0)
 """
-    parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "outbox")], stdout=subprocess.PIPE)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "outbox")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdin is not None
     assert parent.stdout is not None
-    parent.stdout.readline()
-    parent.wait(20)
-    from counterfoil import Outbox
-
-    until = time.monotonic() + 3
-    while True:
-        try:
-            Outbox(tmp_path / "outbox", SigningKey("gate.example/py", bytes(range(32)))).close()
-            break
-        except OutboxBusy:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+    assert parent.stdout.readline() == b"forked\n"
+    parent.wait(PATIENCE)
+    Outbox(tmp_path / "outbox", SigningKey("gate.example/py", bytes(range(32)))).close()
+    parent.stdin.close()
+    assert parent.stdout.read() == b"ended\n", "it was alive all the while"
 
 
 def test_many_threads_make_one_stream(lonely: Make) -> None:
@@ -798,12 +866,19 @@ def test_what_opens_a_commitment_is_on_disk_before_its_receipt(lonely: Make) -> 
 
 def test_a_gate_with_heartbeats_is_never_silent(lonely: Make) -> None:
     gate = lonely(heartbeat_ms=200, gate="example 1.0", policy_digest="sha256:" + "0" * 64)
-    until = time.monotonic() + 20
-    while sum(body["type"] == "heartbeat" for body in (bodies_of(gate) if gate.status().outbox.receipts else [])) < 3:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: gate.status().outbox.receipts >= 4)
+    assert [body["type"] for body in bodies_of(gate)][:4] == ["open", "heartbeat", "heartbeat", "heartbeat"]
     found = bodies_of(gate)
     assert (found[0]["heartbeat_ms"], found[0]["gate"]) == (200, "example 1.0")
+
+
+def test_a_stream_that_has_ended_has_no_heartbeat(lonely: Make, caplog: pytest.LogCaptureFixture) -> None:
+    gate = lonely(heartbeat_ms=100)
+    gate.end(0)
+    count = gate.status().outbox.receipts
+    time.sleep(0.5)
+    assert gate.status().outbox.receipts == count
+    assert "heartbeat" not in caplog.text
 
 
 def test_a_rotated_key_signs_from_the_next_receipt_on(lonely: Make, key: SigningKey) -> None:
@@ -821,6 +896,24 @@ def test_a_rotated_key_signs_from_the_next_receipt_on(lonely: Make, key: Signing
     lonely(key=new).append({"type": "note"})
 
 
+def test_a_key_file_that_is_missing_unreadable_or_no_key_is_said_by_its_code(tmp_path: Path, lonely: Make) -> None:
+    folder, others, short = tmp_path / "folder", tmp_path / "others", tmp_path / "short"
+    folder.mkdir(0o700)
+    for path, text in ((others, b"\xff\n"), (short, b"PRIVATE+KEY+gate.example/1+00000000+AQ==\n")):
+        path.write_bytes(text)
+        path.chmod(0o600)
+    for path, code in (
+        (tmp_path / "none", "key-file"),
+        (folder, "key-file"),
+        (others, "key-shape"),
+        (short, "key-length"),
+    ):
+        with pytest.raises(KeyFormatError) as refused:
+            lonely(key=path)
+        assert refused.value.code == code
+        assert ";" in str(refused.value), "it says what to do"
+
+
 def test_a_key_file_open_to_others_is_refused(tmp_path: Path, key: SigningKey, lonely: Make) -> None:
     path = tmp_path / "gate.key"
     key.write(path)
@@ -829,7 +922,7 @@ def test_a_key_file_open_to_others_is_refused(tmp_path: Path, key: SigningKey, l
     path.chmod(0o640)
     with pytest.raises(KeyFormatError) as refused:
         lonely("other", key=str(path))
-    assert refused.value.code == "key-file-open"
+    assert refused.value.code == "key-file"
     assert "seed" not in repr(key)
     assert key.private_text() not in repr(key)
     with pytest.raises(FileExistsError):

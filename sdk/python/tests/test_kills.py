@@ -11,9 +11,13 @@ import time
 from pathlib import Path
 
 from counterfoil import Gate, OutboxView, SigningKey
-from stage import Stage, run
+from stage import PATIENCE, Stage, run, until
 
 KILLS = int(os.environ.get("COUNTERFOIL_KILLS", "200"))
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def test_after_many_kills_every_returned_receipt_is_in_the_log_once(
@@ -41,20 +45,26 @@ def test_after_many_kills_every_returned_receipt_is_in_the_log_once(
     assert zygote.stdin is not None
     assert zygote.stdout is not None
     for _ in range(KILLS):
+        before = size_of(returned)
         zygote.stdin.write("\n")
         zygote.stdin.flush()
         child = int(zygote.stdout.readline())
-        # Some are killed while they start, most while they write and send.
-        time.sleep(dice.choice([dice.uniform(0, 0.03), dice.uniform(0.02, 0.25), dice.uniform(0.02, 0.25)]))
+        # Some are killed while they start, most while they write and send: once they have got somewhere, however long they
+        # take for it.
+        if dice.random() < 2 / 3:
+            until(lambda: size_of(returned) > before)  # noqa: B023
+            time.sleep(dice.uniform(0, 0.2))
+        else:
+            time.sleep(dice.uniform(0, 0.1))
         os.kill(child, signal.SIGKILL)
         assert int(zygote.stdout.readline()) == signal.SIGKILL, "it was killed, and did not fail by itself"
     zygote.stdin.close()
     assert zygote.stderr is not None
     assert "Error" not in zygote.stderr.read()
-    zygote.wait(20)
+    zygote.wait(PATIENCE)
 
     with Gate(outbox, key, stage.url, stage.vkey) as gate:
-        assert gate.flush(60)
+        assert gate.flush(PATIENCE)
         status = gate.status()
     assert status.open_decisions == 0
     assert status.outbox.alarms == 0

@@ -411,7 +411,7 @@ def test_outbox(case: dict[str, Any], tmp_path: Path) -> None:
 def test_history(case: dict[str, Any]) -> None:
     index = LogIndex()
     for encoded in case["entries_b64"]:
-        index.add(unbase64(encoded))
+        index.add(unbase64(encoded), merkle.leaf_hash(unbase64(encoded)))
     assert (index.size, index.root()) == (int(case["size"]), unbase64(case["root_b64"]))
     for query in case["queries"]:
         found = {subject: index.of_subject(subject, index.size, query.get("issuer")) for subject in query["subjects"]}

@@ -3,6 +3,7 @@
 Start with :class:`Gate`. Everything else is there for those who read receipts, proofs and outboxes themselves.
 """
 
+from .decision import DecisionMembers
 from .errors import (
     CallerError,
     CounterfoilError,
@@ -44,6 +45,7 @@ __all__ = [
     "CounterfoilError",
     "CredentialShaped",
     "DecisionClaims",
+    "DecisionMembers",
     "DecisionScope",
     "FormatError",
     "Gate",

@@ -121,7 +121,7 @@ def admit(
     except MalformedReceipt as error:
         raise Refusal("malformed", str(error)) from error
     if state is None or receipt.issuer != state.name:
-        raise Refusal("unknown-issuer", f"{receipt.issuer} is not registered here; ask the operator to add its vkey")
+        raise Refusal("unknown-issuer", f"{receipt.issuer} is not registered here")
     if not _has_fitting_lines(receipt):
         raise Refusal(
             "bad-signature",
@@ -155,7 +155,7 @@ def admit(
     if now is not None and receipt.issued_at > now + MAX_AHEAD_MS:
         raise Refusal(
             "future-dated",
-            f"issued_at {receipt.issued_at} is more than {MAX_AHEAD_MS // 1000} s ahead; set the gate's clock",
+            f"issued_at {receipt.issued_at} is more than {MAX_AHEAD_MS // 1000} s ahead",
         )
     if state.is_closed:
         raise _refusal("closed", f"the issuer closed its stream at seq {max(next_seq - 1, 0)}", expected)

@@ -65,13 +65,30 @@ class MalformedReceipt(FormatError):
     code = "malformed"
 
 
+#: What to do about a refusal.
+_AFTER_REFUSAL = {
+    "malformed": "take the receipt as it was signed, byte for byte",
+    "unknown-issuer": "ask the operator to add its vkey",
+    "bad-signature": "check that the issuer's registered vkey is this key's, and take the receipt as it was signed",
+    "duplicate": "nothing is left to do",
+    "fork": "keep both as evidence, stop that gate, and go on under a new issuer name, with a new key and a new outbox",
+    "gap": "send the receipts between first",
+    "time-reversed": "a gate never dates a receipt before the last one: sign it by this package's outbox",
+    "future-dated": "set the gate's clock, and send it again",
+    "closed": "go on under a new issuer name, with a new key and a new outbox",
+    "bad-open": "check that the issuer's first vkey is registered",
+    "bad-rotation": "hand the stream over to a new key of the same name (`rotate`)",
+}
+
+
 class Refusal(CounterfoilError):
     """The issuer rules do not admit a receipt (protocol, section 4). Nothing has changed."""
 
     def __init__(
         self, code: str, detail: str, *, expected_seq: int | None = None, expected_prev: bytes | None = None
     ) -> None:
-        super().__init__(f"{code}: {detail}", code=code)
+        advice = _AFTER_REFUSAL.get(code)
+        super().__init__(f"{code}: {detail}" + (f"; {advice}" if advice else ""), code=code)
         self.detail = detail
         self.expected_seq = expected_seq
         self.expected_prev = expected_prev

@@ -41,7 +41,7 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     """
     value = parse_value(text)
     if not isinstance(value, dict):
-        raise JsonError("expected a JSON object", code="not-an-object")
+        raise JsonError("expected a JSON object; put the value into one", code="not-an-object")
     return value
 
 

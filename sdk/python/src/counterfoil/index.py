@@ -1,17 +1,19 @@
-"""What a log says of each subject: its entries folded in order, by the issuer rules, into histories.
+"""What a log says of each subject: its entries folded in order, by the issuer rules, into histories. Pure.
 
 Nothing is left out and nothing is believed: whoever feeds entries compares the root over them with a signed one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .admit import IssuerState, admit, first_key
+from .encoding import decode_hex_hash
 from .errors import MalformedReceipt, Refusal
-from .merkle import Frontier, leaf_hash
+from .merkle import Frontier
 from .receipts import Receipt
 
 #: Decisions on subjects that are remembered at most: at some 300 bytes each, a quarter of a gigabyte.
@@ -39,8 +41,6 @@ class LogIndex:
     def __init__(self) -> None:
         self._frontier = Frontier()
         self._issuers: dict[str, IssuerState] = {}
-        #: Indexes of each issuer's admitted receipts, in order.
-        self._indexes: dict[str, list[int]] = {}
         self._subjects: dict[str, list[Logged]] = {}
         self._items = 0
 
@@ -58,10 +58,17 @@ class LogIndex:
         """The root over them."""
         return self._frontier.root()
 
-    def add(self, entry: bytes) -> None:
-        """Folds the next entry. What the rules do not admit is in the tree and does not count."""
+    def root_with(self, leaves: Iterable[bytes]) -> bytes:
+        """The root over them and the next ones, which do not count yet."""
+        frontier = Frontier(self._frontier.size, list(self._frontier.nodes))
+        for leaf in leaves:
+            frontier.append(leaf)
+        return frontier.root()
+
+    def add(self, entry: bytes, leaf: bytes) -> None:
+        """Folds the next entry, whose hash is ``leaf``. What the rules do not admit is in the tree and does not count."""
         index = self._frontier.size
-        self._frontier.append(leaf_hash(entry))
+        self._frontier.append(leaf)
         try:
             receipt = Receipt.parse(entry)
             state = self._issuers.get(receipt.issuer)
@@ -72,7 +79,6 @@ class LogIndex:
         except (MalformedReceipt, Refusal):
             return
         self._issuers[receipt.issuer] = state
-        self._indexes.setdefault(receipt.issuer, []).append(index)
         for subject in subjects_of(receipt):
             self._items += 1
             if self.is_full:
@@ -84,9 +90,61 @@ class LogIndex:
         found = self._subjects.get(subject, ())
         return [one for one in found if (one.index or 0) < size and issuer in (None, one.issuer)]
 
-    def receipts_of(self, issuer: str, size: int) -> int:
-        """How many receipts of an issuer are among the first ``size`` entries."""
-        return bisect_left(self._indexes.get(issuer, ()), size)
+    def beyond(self, subject: str, size: int, issuer: str) -> list[Logged]:
+        """One issuer's decisions on ``subject`` behind the first ``size`` entries, in order."""
+        found = self._subjects.get(subject, ())
+        return [one for one in found if (one.index or 0) >= size and one.issuer == issuer]
+
+    def state(self, issuer: str) -> IssuerState | None:
+        """Where an issuer's stream stands."""
+        return self._issuers.get(issuer)
+
+    def to_lines(self) -> Iterator[str]:
+        """All of it as lines of JSON, for a disk."""
+        names = {name: number for number, name in enumerate(self._issuers)}
+        peaks = [node.hex() for node in self._frontier.nodes]
+        yield _line([self.size, peaks, self._items, len(names)])
+        for state in self._issuers.values():
+            yield state.to_json()
+        for subject, found in self._subjects.items():
+            rows = [(one.index, names[one.issuer], one.seq, one.id, one.action_class, one.session) for one in found]
+            yield _line([subject, rows])
+
+    @classmethod
+    def from_lines(cls, lines: Sequence[str]) -> LogIndex | None:
+        """Reads what :meth:`to_lines` wrote; ``None`` where its parts do not fit each other."""
+        made = cls()
+        try:
+            size, peaks, made._items, issuers = json.loads(lines[0])
+            nodes = [decode_hex_hash(peak) or b"" for peak in peaks]
+            if len(nodes) != int(size).bit_count() or not all(nodes):
+                return None
+            made._frontier = Frontier(size, nodes)
+            names = []
+            for line in lines[1 : 1 + issuers]:
+                state = IssuerState.from_json(line)
+                if state is None:
+                    return None
+                made._issuers[state.name] = state
+                names.append(state.name)
+            # Each of a few names stands in many rows.
+            shared: dict[str | None, str | None] = {}
+            for line in lines[1 + issuers :]:
+                subject, rows = json.loads(line)
+                made._subjects[subject] = [
+                    Logged(
+                        index,
+                        names[issuer],
+                        seq,
+                        receipt_id,
+                        shared.setdefault(action_class, action_class),
+                        shared.setdefault(session, session),
+                    )
+                    for index, issuer, seq, receipt_id, action_class, session in rows
+                ]
+        except (ValueError, TypeError, LookupError):
+            return None
+        return made
 
 
 def subjects_of(receipt: Receipt) -> Iterable[str]:
@@ -108,3 +166,7 @@ def logged(receipt: Receipt, index: int | None) -> Logged:
         action_class if counts else None,
         session if isinstance(session, str) else None,
     )
+
+
+def _line(document: Any) -> str:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)

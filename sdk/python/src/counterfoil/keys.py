@@ -14,6 +14,7 @@ would disagree with everybody else.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
 import stat
@@ -168,17 +169,25 @@ class SigningKey:
     def read(cls, path: str | os.PathLike[str]) -> SigningKey:
         """Reads a key file: one line, accessible to its owner alone.
 
-        Raises :class:`KeyFormatError` (``key-file-open``: group or others may read or change it) and :class:`OSError`.
+        Raises :class:`KeyFormatError`: ``key-file`` where it is not there, cannot be read, or may be read or changed by
+        others; and the codes of :meth:`parse`.
         """
-        with open(path, "rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if mode & 0o077:
-                raise KeyFormatError(
-                    f"the key file {os.fspath(path)} is open to others (mode {mode:04o}); run chmod 600 on it, and make a "
-                    "new key if anybody else uses this machine",
-                    code="key-file-open",
-                )
-            text = file.read(_MAX_KEY_FILE)
+        named = f"the key file {os.fspath(path)!r}"
+        try:
+            with open(path, "rb") as file:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                if mode & 0o077:
+                    raise KeyFormatError(
+                        f"{named} is open to others (mode {mode:04o}); run chmod 600 on it, and make a new key if anybody "
+                        "else uses this machine",
+                        code="key-file",
+                    )
+                text = file.read(_MAX_KEY_FILE)
+        except OSError as error:
+            raise KeyFormatError(
+                f"{named} cannot be read: {error.strerror}; make one with `counterfoil keygen --kind issuer`, or correct the path",
+                code="key-file",
+            ) from error
         try:
             return cls.parse(text.decode("utf-8").removesuffix("\n"))
         except UnicodeDecodeError:
@@ -200,6 +209,11 @@ class SigningKey:
     def private_text(self) -> str:
         """The text that :meth:`parse` reads. Keep it secret."""
         return PRIVATE_PREFIX + _text(self.name, self.verifier.id, self.verifier.kind, self._seed)
+
+    def secret_for(self, purpose: str) -> bytes:
+        """32 bytes that only whoever holds this key can make, other ones for each purpose: to tell one's own files from
+        others'. No signature, and nothing about the key follows from them."""
+        return hmac.digest(self._seed, f"counterfoil/secret/v1\n{purpose}".encode(), "sha256")
 
     @property
     def name(self) -> str:

@@ -317,7 +317,8 @@ class Tiles:
         """
         if len(data) != 32 * self.width(level, index):
             raise FormatError(
-                f"a tile of {len(data)} bytes came for one of {32 * self.width(level, index)}", code="tile-length"
+                f"a tile of {len(data)} bytes came for one of {32 * self.width(level, index)}; fetch it again",
+                code="tile-length",
             )
         self._tiles[level, index] = [data[at : at + 32] for at in range(0, len(data), 32)]
 

@@ -78,7 +78,7 @@ class SignedNote:
         if end < 0 or not whole.endswith("\n") or end + 2 >= len(whole):
             raise NoteError(
                 "the note has no signatures: it needs text, a blank line and at least one signature line, each ending in a "
-                "newline",
+                "newline; take it as it was sent",
                 code="unsigned",
             )
         signatures: list[NoteSignature] = []
@@ -91,7 +91,7 @@ class SignedNote:
             signature = NoteSignature.parse(line)
             if signature is None:
                 raise NoteError(
-                    f'signature line {place + 1} is malformed: it must read "— <key name> <base64>" in canonical base64',
+                    f'signature line {place + 1} is malformed: it must read "— <key name> <base64>" in canonical base64; take it as it was sent',
                     code="bad-signature-line",
                 )
             signatures.append(signature)

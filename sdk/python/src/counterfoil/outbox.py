@@ -199,7 +199,7 @@ class Outbox:
                 entry = store.receipts.read(checked.seq)
                 if entry is None or checked.seq > next_seq:
                     raise OutboxError(
-                        f"seq {checked.seq} cannot be acknowledged: there is none, or an earlier one is not acknowledged yet",
+                        f"seq {checked.seq} cannot be acknowledged: there is none, or an earlier one is not acknowledged yet; acknowledge in order",
                         code="bad-proof",
                     )
                 next_seq = max(next_seq, checked.seq + 1)
@@ -288,6 +288,13 @@ class Outbox:
     def failed(self) -> bool:
         """Whether a write failed, so that only :meth:`reopen` helps."""
         return self._failed
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the stream has ended, so that nothing can be written any more."""
+        with self._held():
+            state = self._readable().state
+            return state is not None and state.is_closed
 
     @property
     def next_seq(self) -> int:

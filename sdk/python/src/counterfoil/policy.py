@@ -13,9 +13,11 @@ A policy is octets: names are compared byte for byte and never interpreted.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .encoding import parse_decimal
 from .errors import KeyFormatError, PolicyError
@@ -200,7 +202,7 @@ class _Reader:
         number = parse_decimal(word.decode("utf-8", "replace"))
         if number is None or not 1 <= number <= members:
             raise self.error(
-                f"the threshold {_shown(word)} is not all, any or a number from 1 to the {members} members listed",
+                f"the threshold {_shown(word)} is not all, any or a number from 1 to the {members} members listed; correct it",
                 "policy-threshold",
             )
         return number
@@ -266,3 +268,19 @@ def _url(words: list[bytes]) -> str | None:
         f"%{ord(c) - 0xDC00:02X}" if 0xDC80 <= ord(c) <= 0xDCFF else c
         for c in words[0].decode("utf-8", "surrogateescape")
     )
+
+
+def policy_of(given: str | bytes | os.PathLike[str]) -> Policy:
+    """A policy from its text, or from its file: every policy ends in a newline, and the name of a file does not.
+
+    Raises :class:`PolicyError`.
+    """
+    if isinstance(given, bytes) or (isinstance(given, str) and (not given or "\n" in given)):
+        return Policy.parse(given)
+    try:
+        return Policy.parse(Path(given).read_bytes())
+    except OSError as error:
+        raise PolicyError(
+            f"the policy file {os.fspath(given)} cannot be read: {error.strerror}; give a policy's text or the path of its file",
+            code="policy-file",
+        ) from error

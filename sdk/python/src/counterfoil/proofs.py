@@ -54,7 +54,10 @@ class TlogProof:
             raise ProofError("the proof ends before its checkpoint; take all of it", code="proof-truncated")
         lines = head.split("\n")
         if lines.pop(0) != _MAGIC:
-            raise ProofError(f"not a tlog-proof: its first line must be {_MAGIC!r}", code="proof-magic")
+            raise ProofError(
+                f"not a tlog-proof: its first line must be {_MAGIC!r}; give the text that the log answered",
+                code="proof-magic",
+            )
         extra = None
         if lines and lines[0].startswith("extra "):
             extra = decode_base64(lines.pop(0)[len("extra ") :])
@@ -74,7 +77,9 @@ class TlogProof:
                 )
             decoded = decode_hash(line)
             if decoded is None:
-                raise ProofError(f"hash {place} of the proof is not canonical base64 of 32 bytes", code="proof-hash")
+                raise ProofError(
+                    f"hash {place} of the proof is not canonical base64 of 32 bytes; ask for another", code="proof-hash"
+                )
             hashes.append(decoded)
         signed = checkpoint.encode("utf-8")
         if known is not None and known.note.data == signed:

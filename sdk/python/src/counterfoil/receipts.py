@@ -65,33 +65,47 @@ class Receipt:
             raise MalformedReceipt(f"not a signed note: {error}", code=error.code) from None
         lines = note.text.split("\n")
         if len(lines) != 7:
-            raise MalformedReceipt("the text of a receipt has six lines, each ended by a newline", code="six-lines")
+            raise MalformedReceipt(
+                "the text of a receipt has six lines, each ended by a newline; take the receipt as it was signed, byte for byte",
+                code="six-lines",
+            )
         if lines[0] != MAGIC:
-            raise MalformedReceipt(f"line 1 must read {MAGIC}", code="magic")
+            raise MalformedReceipt(
+                f"line 1 must read {MAGIC}; take the receipt as it was signed, byte for byte", code="magic"
+            )
         try:
             check_name(lines[1])
         except KeyFormatError as error:
             raise MalformedReceipt(f"line 2 must be the issuer's name: {error}", code=error.code) from None
         seq = parse_decimal(lines[2])
         if seq is None:
-            raise MalformedReceipt("line 3 must be the sequence number, in decimal without leading zeroes", code="seq")
+            raise MalformedReceipt(
+                "line 3 must be the sequence number, in decimal without leading zeroes; take the receipt as it was signed, byte for byte",
+                code="seq",
+            )
         prev = decode_hash(lines[3])
         if prev is None:
             raise MalformedReceipt(
-                "line 4 must be the previous receipt's id: 32 bytes in padded standard base64", code="prev"
+                "line 4 must be the previous receipt's id: 32 bytes in padded standard base64; take the receipt as it was signed, byte for byte",
+                code="prev",
             )
         if seq == 0 and prev != NO_RECEIPT:
             raise MalformedReceipt(
-                "line 4 of the receipt at seq 0 must be 32 zero bytes in base64", code="prev-of-first"
+                "line 4 of the receipt at seq 0 must be 32 zero bytes in base64; take the receipt as it was signed, byte for byte",
+                code="prev-of-first",
             )
         issued_at = parse_decimal(lines[4])
         if issued_at is None:
             raise MalformedReceipt(
-                "line 5 must be the time of issue in milliseconds since the Unix epoch, in decimal", code="issued-at"
+                "line 5 must be the time of issue in milliseconds since the Unix epoch, in decimal; take the receipt as it was signed, byte for byte",
+                code="issued-at",
             )
         text = lines[5]
         if not (text.startswith("{") and text.endswith("}")):
-            raise MalformedReceipt("line 6 must be one JSON object with nothing before or after it", code="body-line")
+            raise MalformedReceipt(
+                "line 6 must be one JSON object with nothing before or after it; write the body as one line",
+                code="body-line",
+            )
         try:
             body = ijson.parse_object(text)
         except FormatError as error:
@@ -146,7 +160,10 @@ def sign_receipt(
     receipt = Receipt.parse(entry)
     is_rotation = receipt.type == "rotate"
     if is_rotation != (next_key is not None):
-        raise CallerError("a rotate is signed by the old and the new key, every other receipt by one", code="signers")
+        raise CallerError(
+            "a rotate is signed by the old and the new key, every other receipt by one; call `rotate` for it",
+            code="signers",
+        )
     if next_key is not None and receipt.body.get("vkey") != str(next_key.verifier):
         raise CallerError('the "vkey" of a rotate must be that of the new key; correct it', code="signers")
     return receipt

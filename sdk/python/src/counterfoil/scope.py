@@ -9,7 +9,8 @@ the same, but a call goes on                     false     true     ``cancelled`
 ``act.not_executed(reason)``, then returned      false              reason
 an exception                                     false              type and message
 an exception after ``act.call(f, …)`` returned   true               type and message
-:class:`OutcomeUnknown`                          false     true     type and message
+:class:`OutcomeUnknown`, a timeout                false     true     type and message
+an exception after ``act.call(f, …)`` timed out  false     true     type and message
 cancelled, interrupted, exiting                  false     true     ``cancelled``
 the process ended                                false     true     at the next start
 ===============================================  ========  =======  =================
@@ -20,18 +21,19 @@ No parameter and no method says that an action was executed: only its having ret
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import contextvars
 import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from . import bodies
-from .errors import CallerError, OutboxError
+from .decision import Call
+from .errors import CallerError, OutboxError, SendError
 from .receipts import Receipt
 
 if TYPE_CHECKING:
@@ -54,17 +56,11 @@ class OutcomeUnknown(Exception):
     """Raise it, or a subclass, in a scope where nobody here can tell whether the action came about: a request that left
     and was not answered."""
 
+    code = "outcome-unknown"
 
-@dataclass(frozen=True)
-class Call:
-    """An allowed decision, composed and not yet signed."""
 
-    request_id: str
-    written: bodies.DecisionText
-    executes: str
-    agent: tuple[str, bool] | None
-    #: The subjects of the history that it was judged by, and the gate's next seq when that was read.
-    as_of: tuple[frozenset[str], int] | None = None
+#: A timeout says that nobody waited any longer, and nothing of what the far side did. Three classes before Python 3.11.
+_UNKNOWN = (OutcomeUnknown, TimeoutError, asyncio.TimeoutError, concurrent.futures.TimeoutError)
 
 
 class Act:
@@ -80,6 +76,8 @@ class Act:
         self._calling = 0
         #: What the last call failed with.
         self._failed: BaseException | None = None
+        #: Whether any call ended in a way that leaves open what it did.
+        self._unanswered = False
         self._error: str | None = None
         self._result_digest: str | None = None
         self._ended = False
@@ -138,6 +136,7 @@ class Act:
             yield
         except BaseException as error:
             self._failed = error
+            self._unanswered = self._unanswered or _leaves_open(error)
             raise
         finally:
             self._calling -= 1
@@ -161,7 +160,8 @@ class Act:
         return self._gate._append_promised(body)
 
     def _end(self, error: BaseException | None) -> None:
-        """Writes the outcome. Raises :class:`OutboxError` where it cannot be written now: it is then owed."""
+        """Writes the outcome. Where it cannot be written now it is owed, and that is raised: :class:`OutboxError`, and
+        :class:`SendError` where the key has signed another history."""
         if self._ended:
             return
         self._ended = True
@@ -193,11 +193,11 @@ class Act:
             error = self._failed
         if error is None:
             return self._returned or self._error is None, False, self._error
-        if isinstance(error, OutcomeUnknown) and not self._returned:
-            return False, True, bodies.error_text(type(error).__name__, _message(error))
-        if isinstance(error, Exception):
-            return self._returned, False, bodies.error_text(type(error).__name__, _message(error))
-        return self._returned, not self._returned, "cancelled"
+        # Whatever the author made of it: of a call that left and was not answered nobody knows what it did.
+        unknown = not self._returned and (self._unanswered or _leaves_open(error))
+        if not isinstance(error, Exception):
+            return self._returned, unknown, "cancelled"
+        return self._returned, unknown, bodies.error_text(type(error).__name__, _message(error))
 
 
 class DecisionScope:
@@ -274,7 +274,7 @@ class DecisionScope:
     def _settle(self, act: Act, error: BaseException | None) -> None:
         try:
             act._end(error)
-        except OutboxError as refused:
+        except (OutboxError, SendError) as refused:
             _LOG.error("the outcome of request %s could not be written yet: %s", act.request_id, refused)
             # The author's own error matters more, and is on its way already.
             if error is None and self._gate.when_full == "fail_closed":
@@ -286,8 +286,13 @@ def _abandon(deciding: asyncio.Future[Act]) -> None:
         return
     try:
         deciding.result()._end(asyncio.CancelledError())
-    except OutboxError as refused:
+    except (OutboxError, SendError) as refused:
         _LOG.error("the outcome of a cancelled request could not be written yet: %s", refused)
+
+
+def _leaves_open(error: BaseException) -> bool:
+    """Whether what ended so may have come about all the same."""
+    return isinstance(error, _UNKNOWN) or not isinstance(error, Exception)
 
 
 def _message(error: Exception) -> str:

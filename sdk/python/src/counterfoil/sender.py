@@ -18,11 +18,13 @@ what it proved and a log that contradicts itself are alarms: they are kept in th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,17 +81,24 @@ class Sender:
         first_pause_s: float = FIRST_PAUSE_S,
         longest_pause_s: float = LONGEST_PAUSE_S,
         mend: Callable[[], None] | None = None,
+        compared: Callable[[], None] | None = None,
+        quiet: AbstractContextManager[object] | None = None,
     ) -> None:
         """``clock`` dates alarms, in milliseconds. Bind the outbox to the log first. ``mend`` is called, in the worker's
-        thread, before each try, for an outbox of which an earlier write failed."""
+        thread, before each try, for an outbox of which an earlier write failed; ``compared`` once, when the log's stream was
+        first compared with the outbox, or could not be. ``quiet`` is held while the sender stops: whatever is signed
+        afterwards can heed that it has."""
         self._outbox = outbox
         self._transport = transport
         self._log_key = log_key
         self._clock = clock
         self._mend = mend
+        self._compared = compared
+        self._quiet = quiet or contextlib.nullcontext()
         self._pauses = (first_pause_s, longest_pause_s)
         self._batch_receipts = BATCH_RECEIPTS
         self._appended = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         #: The head last found to be the log's: most proofs of a batch are under one.
         self._head: Checkpoint | None = None
@@ -105,8 +114,7 @@ class Sender:
 
     def stop(self, error: SendError) -> None:
         """Ends the sending, in the loop, because of what was found elsewhere."""
-        _LOG.error("the sender has stopped: %s", error)
-        self._set(SenderState("stopped", error.code, str(error)))
+        self._stopped(error)
         if self._task is not None:
             self._task.cancel()
 
@@ -116,6 +124,14 @@ class Sender:
         # Set already: the sender has not looked yet, and need not be woken twice.
         if loop is not None and not loop.is_closed() and not self._appended.is_set():
             loop.call_soon_threadsafe(self._appended.set)
+
+    def hurry(self) -> None:
+        """Ends, from any thread, a pause between two tries; not one that the log asked for."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            # A loop that closes at this very moment has nothing left to hurry.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._hurried.set)
 
     def wait_acknowledged(self, seq: int, seconds: float) -> bool:
         """Waits until every receipt before ``seq`` has a proof, the sender stops, or so long."""
@@ -134,8 +150,9 @@ class Sender:
             try:
                 sent = await self.send_once()
                 pause = self._pauses[0]
-                if sent:
+                if self._state.state != "working":
                     self._set(SenderState())
+                if sent:
                     continue
                 await self._appended.wait()
                 await asyncio.sleep(_LINGER_S)
@@ -144,8 +161,7 @@ class Sender:
             except Exception as error:
                 code = error.code if isinstance(error, CounterfoilError) else "error"
                 if isinstance(error, SendError) and error.ends:
-                    _LOG.error("the sender has stopped: %s", error)
-                    self._set(SenderState("stopped", code, str(error)))
+                    self._stopped(error)
                     return
                 if not isinstance(error, CounterfoilError):
                     _LOG.exception("the sender failed and goes on")
@@ -155,24 +171,26 @@ class Sender:
                 else:
                     _LOG.debug("the log still does not take the receipts: %s", error)
                 self._set(SenderState("failing", code, str(error) or type(error).__name__))
+                self._tell_compared()
                 pause = min(pause, self._pauses[1])
                 asked = error.retry_after_s if isinstance(error, FetchError) else None
-                jittered = random.uniform(pause / 2, pause)
-                await asyncio.sleep(jittered + min(asked or 0, _LONGEST_RETRY_AFTER_S))
+                await asyncio.sleep(min(asked or 0, _LONGEST_RETRY_AFTER_S))
+                self._hurried.clear()
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._hurried.wait(), random.uniform(pause / 2, pause))
                 pause *= 2
 
     async def send_once(self) -> int:
         """Sends one batch; answers how many more receipts are acknowledged. Raises :class:`CounterfoilError`."""
         if self._mend is not None and self._outbox.failed:
             self._mend()
+        if not self._agrees:
+            # Also where nothing is to be sent: a copy of an outbox is found out before it has signed anything.
+            await self.compare()
+            self._tell_compared()
         batch = self._outbox.unsent(self._batch_receipts, BATCH_BYTES)
         if not batch:
             return 0
-        if not self._agrees:
-            await self.compare()
-            batch = self._outbox.unsent(self._batch_receipts, BATCH_BYTES)
-            if not batch:
-                return 0
         self._outbox.mark_sent(batch[-1][0] + 1)
         try:
             answer = await self._transport.post(
@@ -256,7 +274,7 @@ class Sender:
         proof = TlogProof.parse(text, self._head)
         if verdict.get("index") != proof.index:
             raise FormatError(
-                f"the verdict says index {verdict.get('index')}, its proof {proof.index}", code="bad-proof"
+                f"the verdict says index {verdict.get('index')}, its proof {proof.index}; ask again", code="bad-proof"
             )
         proof.check(entry, self._log_key, self._head)
         self._head = proof.checkpoint
@@ -267,7 +285,7 @@ class Sender:
         expected, acknowledged = verdict.get("expected_seq"), self._outbox.first_unacknowledged
         if code == "gap" and isinstance(expected, int) and expected < acknowledged:
             return self._log_lost(expected, acknowledged)
-        again = SendError(f"seq {seq} was refused ({code}): {detail}", code="log-unreachable")
+        again = SendError(f"seq {seq} was refused ({code}): {detail}; it is sent again", code="log-unreachable")
         if code in _TRANSIENT or (code == "gap" and isinstance(expected, int) and expected < seq):
             return again
         if code == "fork":
@@ -291,6 +309,20 @@ class Sender:
             raise
         with self._progress:
             self._progress.notify_all()
+
+    def _stopped(self, error: SendError) -> None:
+        _LOG.error("the sender has stopped: %s", error)
+        with self._quiet:
+            self._set(SenderState("stopped", error.code, str(error)))
+        self._tell_compared()
+
+    def _tell_compared(self) -> None:
+        tell, self._compared = self._compared, None
+        if tell is not None:
+            try:
+                tell()
+            except Exception:
+                _LOG.exception("what waited for the log could not be written; the next start writes it")
 
     def _acknowledged(self) -> int:
         try:

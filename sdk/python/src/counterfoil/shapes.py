@@ -53,11 +53,11 @@ def committed_digest(value: Any) -> str | None:
 
 
 def _missing(path: str, expected: str) -> MalformedReceipt:
-    return MalformedReceipt(f"the body: {path} is missing; expected {expected}", code="member-missing")
+    return MalformedReceipt(f"the body: {path} is missing; give it as {expected}", code="member-missing")
 
 
 def _wrong(path: str, expected: str) -> MalformedReceipt:
-    return MalformedReceipt(f"the body: {path} is of the wrong type; expected {expected}", code="member-type")
+    return MalformedReceipt(f"the body: {path} is of the wrong type; give {expected}", code="member-type")
 
 
 def _of_member(value: Any, shape: _Shape) -> _Fault | None:

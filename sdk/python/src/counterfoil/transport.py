@@ -126,7 +126,8 @@ class Transport:
         said = f"{status} {problem}: {detail}" if problem else f"{status} without a problem document"
         may_pass = status in (408, 425, 429) or status >= 500
         return FetchError(
-            f"{url} refused with {said}",
+            f"{url} refused with {said}; "
+            + ("it is tried again" if may_pass else "ask the log's operator, or correct its address"),
             may_pass=may_pass,
             status=status,
             problem=problem,

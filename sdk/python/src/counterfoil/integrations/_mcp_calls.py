@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from counterfoil.decision import check_names
 from counterfoil.errors import CounterfoilError
-from counterfoil.gate import Gate
 from counterfoil.scope import OutcomeUnknown
 
 from ._mcp_shapes import MAX_CLAIMED_NAME, error_code, reported_error, wire_form
 
 if TYPE_CHECKING:
+    from counterfoil.gate import Gate
     from counterfoil.receipts import Receipt
     from counterfoil.scope import Act
 
@@ -33,9 +34,6 @@ else:
 #: JSON-RPC errors by which a server says that it did not do what was asked: no such method, wrong parameters, no
 #: request.
 _REFUSED = frozenset({-32700, -32600, -32601, -32602})
-
-#: What a decision about a tool call may say. Whoever instruments a tool executes it.
-_MEMBERS = frozenset(inspect.signature(Gate.decision).parameters) - {"self", "executes"}
 
 _log = logging.getLogger("counterfoil.mcp")
 
@@ -131,9 +129,7 @@ class Front:
 
 def check_members(names: Collection[str]) -> None:
     """Raises ``TypeError`` for what is no member of a decision that a gate executes itself."""
-    for name in names:
-        if name not in _MEMBERS:
-            raise TypeError(f"a decision has no member {name!r}; members of your own go into `extra`")
+    check_names(names, ("authenticated",))
 
 
 def _said(call: ToolCall, authenticated: bool) -> dict[str, Any]:
@@ -198,7 +194,7 @@ def through_plain(front: Front, call: ToolCall, run: Callable[[], Any], sort: So
     try:
         judged = front.judge(call)
         if inspect.isawaitable(judged):
-            raise TypeError("the policy of a plain function must be plain")
+            raise TypeError("the policy of a plain function must be plain; take a function that is not `async`")
         allowed, members = front.decided(call, judged)
     except Exception as error:
         allowed, members = False, _policy_failed(call, error)

@@ -1,15 +1,34 @@
-"""How a gate stands, in Prometheus' text format, under the names that every SDK has."""
+"""How a gate stands: for its caller, and for Prometheus under the names that every SDK has."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-if TYPE_CHECKING:
-    from .gate import GateStatus
+from .outbox import OutboxStatus
+from .sender import SenderState
+
+
+@dataclass(frozen=True)
+class GateStatus:
+    """How a gate stands."""
+
+    outbox: OutboxStatus
+    #: Whether the disk refused the last write; the next call tries again.
+    disk_refuses: bool
+    #: Actions that ran without a receipt, and how many of them a receipt has told the log of.
+    dropped_actions: int
+    dropped_told: int
+    #: Allowed calls without an outcome.
+    open_decisions: int
+    sender: SenderState
+    #: How long the oldest receipt has waited for the log, in seconds; ``None`` where none waits.
+    oldest_queued_s: float | None
+    #: Outcomes that are due and not written: the disk refuses, the gate has just started, or it may sign no more.
+    owed: int = 0
 
 
 def prometheus(issuer: str, status: GateStatus) -> str:
-    """One line of help, one of type and one of value for each."""
+    """Prometheus' text format: one line of help, one of type and one of value for each."""
     outbox = status.outbox
     label = '{issuer="' + issuer.replace("\\", "\\\\").replace('"', '\\"') + '"}'
     rows: list[tuple[str, str, str, float]] = [
@@ -19,6 +38,7 @@ def prometheus(issuer: str, status: GateStatus) -> str:
         ("dropped_total", "counter", "Actions that ran without a receipt.", status.dropped_actions),
         ("alarms_total", "counter", "Things the log did that no honest log does.", outbox.alarms),
         ("open_decisions", "gauge", "Allowed calls without an outcome.", status.open_decisions),
+        ("owed", "gauge", "Outcomes that are due and not written.", status.owed),
         ("sender_failing", "gauge", "1 while the log does not take receipts.", status.sender.state != "working"),
         ("oldest_queued_seconds", "gauge", "How long the oldest receipt has waited.", status.oldest_queued_s or 0),
     ]
