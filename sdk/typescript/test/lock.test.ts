@@ -13,7 +13,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SigningKey } from "counterfoil";
 import { OutboxView } from "counterfoil/node";
 import type { LockOptions } from "../dist/node/lock.js";
-import { DirectoryLock } from "../dist/node/lock.js";
+import { DirectoryLock, watchedMs } from "../dist/node/lock.js";
 import { Outbox } from "../dist/node/outbox.js";
 import { myself, standing } from "../dist/node/process.js";
 import { newDir, newKey } from "./stage.js";
@@ -181,15 +181,18 @@ test("whoever falls asleep between looking and writing, and is overtaken, writes
   const before = openSync(path, "r");
   const sizeBefore = statSync(path).size;
   let taken: ReturnType<typeof spawnSync> | undefined;
+  let bytes = Buffer.alloc(0);
   const late = asleep.append(NOTE, () => {
     // After it has looked, and before it signs: nothing of this process runs until the other one is done.
     taken ??= spawnSync(process.execPath, [SCRIPT, dir, key.privateText(), "{}"], { input: "append\n", encoding: "utf8" });
+    bytes = readFileSync(path);
     return Date.now();
   });
   await assert.rejects(late, { code: "outbox-busy" });
   assert.equal(taken?.stdout, "open\nseq 2\n");
   assert.ok(fstatSync(before).size > sizeBefore, "it has written, into a file that has no name any more");
   closeSync(before);
+  assert.deepEqual(readFileSync(path), bytes);
   assert.deepEqual([asleep.count, await asleep.receipt(2)], [2, undefined]);
   const overtaken = { code: "outbox-busy" };
   await assert.rejects(asleep.reopen(), overtaken);
@@ -199,6 +202,10 @@ test("whoever falls asleep between looking and writing, and is overtaken, writes
   await next.append(NOTE, Date.now);
   await next.close();
   assert.deepEqual(await seqs(dir), [0, 1, 2, 3]);
+});
+
+test("a taker that slept has not watched", () => {
+  assert.deepEqual([watchedMs(30, 25), watchedMs(50, 25), watchedMs(3_600_000, 25)], [30, 50, 50]);
 });
 
 test("a holder that could not say in time that it is there says so before it signs", async () => {

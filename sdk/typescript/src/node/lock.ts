@@ -317,7 +317,7 @@ async function outlast(folder: string, turn: Turn, known: Known): Promise<"clean
   for (let silent = 0, looked = performance.now(); silent < holder.lease_ms; ) {
     await sleep(pause);
     const now = performance.now();
-    silent += Math.min(now - looked, 2 * pause);
+    silent += watchedMs(now - looked, pause);
     looked = now;
     const seen = newest(folder);
     if (seen?.text === turn.text) continue;
@@ -326,6 +326,11 @@ async function outlast(folder: string, turn: Turn, known: Known): Promise<"clean
     return "moved";
   }
   return "unsure";
+}
+
+/** How much of the time between two looks counts as watched: a taker that slept through it, and perhaps the holder with it, has seen nothing. */
+export function watchedMs(gapMs: number, pauseMs: number): number {
+  return Math.min(gapMs, 2 * pauseMs);
 }
 
 function parsed(text: string): { holder: Holder | undefined; state: string } {
