@@ -381,6 +381,76 @@ test("after the disk refused, the gate reads again what is there and goes on", {
   await gate.close();
 });
 
+test("a key file that cannot or must not be read is told from one that holds no key", async () => {
+  const [dir, key] = [newDir(), newKey()];
+  const file = join(dir, "gate.key");
+  const text = key.privateText();
+  const read = async (content: string | Uint8Array, mode = 0o600): Promise<string> => {
+    writeFileSync(file, content);
+    chmodSync(file, mode);
+    return readKeyFile(file).then(
+      ({ verifier }) => verifier.toString(),
+      (error: cf.CounterfoilError) => {
+        assert.ok(!error.message.includes(text), "what is in the file is told nobody");
+        return error.code;
+      },
+    );
+  };
+  assert.equal(await read(`${text}\n`), key.verifier.toString());
+  assert.equal(await read(text), key.verifier.toString());
+  for (const mode of [0o640, 0o604, 0o620, 0o601]) assert.equal(await read(text, mode), "key-file", mode.toString(8));
+  for (const none of ["", "nonsense", "x".repeat(5000), Buffer.concat([Buffer.from(text), Uint8Array.of(0xff)]), ` ${text}`])
+    assert.equal(await read(none), "key-shape");
+  assert.equal(await read(text.replace(/.$/, "!")), "key-base64");
+  assert.equal(await read(`${text}\n\n`), "key-base64");
+  const folder = join(dir, "folder");
+  mkdirSync(folder, { mode: 0o700 });
+  for (const path of [join(dir, "none"), folder]) await assert.rejects(readKeyFile(path), { code: "key-file" });
+  const log = { url: "http://127.0.0.1:9", vkey: cf.SigningKey.generate("log.example/none").verifier };
+  await assert.rejects(Gate.open({ dir: join(dir, "outbox"), key: join(dir, "none"), log }), { code: "key-file" });
+});
+
+test("a name that no member has is refused wherever it stands, and nothing is signed", async () => {
+  const [dir, gate] = await alone();
+  const misspelt = {
+    capabilty: { id: "c" },
+    capability: { id: "c", max_calls: 3 },
+    grant: { principal: "p", verified_via: "s" },
+    facts: [{ source: "s" }, { sourc: "s" }],
+    approval: { digest: cf.jsonDigest(1), on: 5 },
+  };
+  for (const [name, value] of Object.entries(misspelt)) {
+    const refused = { code: "decision-claims", message: new RegExp(`no member .*${name === "facts" ? "facts\\[1\\]\\.sourc" : name}`) };
+    await assert.rejects(
+      gate.run({ ...mail, [name]: value }, () => assert.fail("nothing may run")),
+      refused,
+    );
+  }
+  for (const [name, value] of Object.entries({
+    capability: "c",
+    grant: ["p"],
+    approval: new Map([["digest", "d"]]),
+    facts: { source: "s" },
+  }))
+    await assert.rejects(gate.deny({ ...mail, [name]: value }), { code: "decision-claims" }, name);
+  assert.equal((await bodies(dir)).length, 0);
+  const denial = await gate.deny({
+    ...mail,
+    capability: { id: "c", maxCalls: 3, callsUsed: undefined },
+    grant: { verifiedVia: "s" },
+    facts: [{ source: "s", trust: "untrusted" }],
+    approval: { by: "ops" },
+  });
+  const shown = ["capability", "grant", "facts", "approval"].map((name) => denial?.body.get(name) ?? null);
+  assert.deepEqual(shown.map(cf.printJson), [
+    '{"id":"c","max_calls":3}',
+    '{"verified_via":"s"}',
+    '[{"source":"s","trust":"untrusted"}]',
+    '{"by":"ops"}',
+  ]);
+  await gate.close();
+});
+
 /** A directory, a gate in it without a log, and what opens it again. */
 async function alone(): Promise<[string, Gate, () => Promise<Gate>]> {
   const [dir, key] = [join(newDir(), "outbox"), newKey()];
