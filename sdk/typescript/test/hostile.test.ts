@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { join } from "node:path";
 import test from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as cf from "counterfoil";
@@ -146,10 +148,10 @@ for (const [name, answer] of NONSENSE) {
       return answer(request, body, response);
     });
     const gate = await gateAt(log.url);
+    await until("the log is asked", () => calls >= 1);
     await sending(gate, "failing");
     const { acknowledged, alarms, receipts } = await gate.status();
     assert.deepEqual([acknowledged, alarms, receipts], [0, 0, 3]);
-    assert.ok(calls >= 1);
     await gate.close();
     log.close();
   });
@@ -317,6 +319,26 @@ test("where the log cannot be reached, what a crash left is unknown without its 
   await until("it is written", async () => (await gate.status()).owed === 0);
   await gate.close();
   assert.deepEqual(await types(dir), WRITTEN);
+});
+
+test("a disk that fails before the log was asked makes nobody sign earlier, or twice", async () => {
+  const [dir, key] = [newDir(), newKey()];
+  const log = await silentLog(key, 0);
+  await leftOpen(dir, key, log.url);
+  const gate = await Gate.open({ dir, key, log: { url: log.url, vkey: logKey.verifier }, warn: () => undefined });
+  // Somebody seems to have overtaken it, which is no different from a disk that refuses.
+  const numbers = readdirSync(join(dir, "lock.node")).map(Number);
+  const next = join(dir, "lock.node", String(Math.max(...numbers) + 1));
+  writeFileSync(next, "");
+  await assert.rejects(gate.deny({ authenticated: true, requestId: "refused" }), { code: "outbox-busy" });
+  rmSync(next);
+  await gate.deny({ authenticated: true, requestId: "new" });
+  assert.deepEqual(await types(dir), [...WRITTEN.slice(0, 2), "decision new"]);
+  log.speak();
+  await until("it is written", async () => (await gate.status()).owed === 0);
+  assert.deepEqual(await types(dir), [...WRITTEN.slice(0, 2), "decision new", "outcome left true"]);
+  await gate.close();
+  log.close();
 });
 
 test("a request that comes again, and the end of the stream, wait for no log to settle what a crash left", async () => {

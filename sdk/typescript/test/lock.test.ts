@@ -283,6 +283,10 @@ test("files are left to whoever may wake until they were, however often a takeov
   const gone = { pid: spawnSync("true").pid };
   assert.deepEqual([await take(lockOf(gone, "opening")), await take(lockOf(gone, "left"))], [true, true]);
   assert.deepEqual([await take(lockOf(gone, "writing")), await take(lockOf(gone, "released"))], [false, false]);
+  rmSync(join(dir, "lock.node"), { recursive: true });
+  const bare = await DirectoryLock.take(dir);
+  assert.equal(bare.mayWake, true, "whoever removed it has not ended who held it");
+  bare.release();
   // Whoever released it before it was done has not done it either.
   const again = await DirectoryLock.take(dir);
   assert.equal(again.mayWake, true);

@@ -40,6 +40,8 @@ export class Ledger {
   /** Decisions whose scopes run in this process. */
   private readonly live = new Set<number>();
   private owed: Owed[] = [];
+  /** So many more of them are on their way to the disk. */
+  private writing = 0;
   /** Calls that an earlier process left, until the log was asked. */
   private left: OpenCall[] = [];
   private isCompared = false;
@@ -121,7 +123,7 @@ export class Ledger {
   }
   /** Outcomes that are due and not written. */
   get owedCount(): number {
-    return this.owed.length + this.left.length;
+    return this.owed.length + this.writing + this.left.length;
   }
   /** Whether something waits for the log to be asked. */
   get isWaiting(): boolean {
@@ -254,6 +256,7 @@ export class Ledger {
       ...owed.map(({ text }) => ({ text })),
     ];
     let receipts: Receipt[];
+    this.writing += owed.length;
     try {
       receipts = await this.outbox.append([...first, ...bodies], this.clock);
     } catch (error) {
@@ -262,6 +265,8 @@ export class Ledger {
       this.failed ||= isOfTheDisk(error);
       if (first.length > 0 && bodies.length > 0 && !isOfTheDisk(error)) await this.write([]);
       throw error;
+    } finally {
+      this.writing -= owed.length;
     }
     for (const receipt of receipts) this.follow(receipt);
     for (const [, { count }] of drops) this.told += count;

@@ -185,7 +185,8 @@ export class DirectoryLock {
 async function takeTurn(folder: string, draft: string, known: Known): Promise<{ number: number; mayWake: boolean }> {
   for (let tried = 0; tried < TRIES; tried += 1) {
     const before = newest(folder);
-    const left = before === undefined ? "clean" : await outlast(folder, before, known);
+    // Where no number is (yet, or any more) nobody knows who has its files open.
+    const left = before === undefined ? "unsure" : await outlast(folder, before, known);
     if (left === "moved") continue;
     const number = (before?.number ?? 0) + 1;
     const path = join(folder, String(number));

@@ -79,7 +79,11 @@ export class Outbox {
     private readonly gate: GateDescription,
   ) {}
 
-  /** Opens the outbox in `dir`, which is made if need be. Waits up to half a minute where a process of another container or machine had it and cannot be asked. Throws an {@link OutboxError} (`outbox-busy`, `outbox-writer`, `outbox-other-key`, `outbox-damaged`, `outbox-disk`). */
+  /**
+   * Opens the outbox in `dir`, which is made if need be. Waits up to half a minute where a process of another container or
+   * machine had it and cannot be asked. Throws an {@link OutboxError} (`outbox-busy`, `outbox-writer`, `outbox-other-key`,
+   * `outbox-damaged`, `outbox-disk`). `locking` is for tests.
+   */
   static async open(dir: string, key: SigningKey, gate: GateDescription = {}, locking: LockOptions = {}): Promise<Outbox> {
     if (key.verifier.kind !== "ed25519") {
       throw new OutboxError(
