@@ -127,6 +127,9 @@ export interface Agent {
   readonly bound: boolean;
 }
 
+/** The names of an object's members, checked to be all of them. */
+type Names<T> = { readonly [K in keyof Required<T>]: true };
+
 const ORDER = [
   "rule",
   "why",
@@ -151,8 +154,8 @@ const ORDER = [
   "executes",
   "approval",
 ] as const;
-/** The members that a decision, may have: what stands under another name would be lost without a word. */
-const MEMBERS: { readonly [K in keyof Required<DecisionMembers>]: true } = {
+/** The members that a decision may have: what stands under another name would be lost without a word. */
+const MEMBERS: Names<DecisionMembers> = {
   authenticated: true,
   requestId: true,
   rule: true,
@@ -177,6 +180,11 @@ const MEMBERS: { readonly [K in keyof Required<DecisionMembers>]: true } = {
   commit: true,
   extra: true,
 };
+/** The same of the objects in it. A history is handed over as it was answered, with more than its decision states. */
+const CAPABILITY: Names<CapabilityMembers> = { id: true, maxCalls: true, callsUsed: true, counts: true, expiresAt: true };
+const GRANT: Names<GrantMembers> = { principal: true, purpose: true, verifiedVia: true, task: true };
+const FACT: Names<FactMembers> = { source: true, trust: true, summary: true, digest: true };
+const APPROVAL: Names<ApprovalMembers> = { digest: true, by: true, at: true };
 /** What a gate must find again in its receipts after a crash. */
 const NEVER_COMMITTED: readonly string[] = ["type", "request_id", "decision", "executes"];
 /** Most characters of an error in an outcome. */
@@ -207,6 +215,7 @@ export function decisionBody(
   requestId: string,
   salt: (name: string) => string = newSalt,
 ): DecisionText {
+  checkNames(given);
   const extra = toJson(given.extra ?? {});
   const members = wireMembers(ruling, given);
   const committed = given.commit ?? [];
@@ -347,9 +356,27 @@ function claims(sentence: string): ScopeError {
   return new ScopeError("decision-claims", sentence);
 }
 
+/** Refuses what would be lost without a word. */
+function checkNames(given: DecisionMembers): void {
+  checkObject("", given, MEMBERS);
+  checkObject("capability", given.capability, CAPABILITY);
+  checkObject("grant", given.grant, GRANT);
+  checkObject("approval", given.approval, APPROVAL);
+  if (given.facts !== undefined && !Array.isArray(given.facts)) throw claims("`facts` is a list of objects");
+  for (const [place, fact] of (given.facts ?? []).entries()) checkObject(`facts[${place}]`, fact, FACT);
+}
+
+function checkObject(path: string, object: object | undefined, names: Names<object>): void {
+  if (object === undefined) return;
+  if (typeof object !== "object" || object === null || Array.isArray(object) || object instanceof Map)
+    throw claims(`\`${path || "decision"}\` is an object, with the members ${Object.keys(names).join(", ")}`);
+  const strange = Object.keys(object).find((name) => !Object.hasOwn(names, name));
+  if (strange === undefined) return;
+  const [whose, member] = path === "" ? ["a decision", strange] : [`\`${path}\``, `${path}.${strange}`];
+  throw claims(`${whose} has no member \`${member}\`: put it into \`extra\` if it is one of your own`);
+}
+
 function checkClaims(ruling: "allow" | "deny", given: DecisionMembers, committed: readonly string[], extra: JsonObject): void {
-  const strange = Object.keys(given).find((name) => !Object.hasOwn(MEMBERS, name));
-  if (strange !== undefined) throw claims(`a decision has no member \`${strange}\`: put it into \`extra\` if it is one of your own`);
   if (given.boundAgent !== undefined && !given.proven?.includes("capability_signature")) {
     throw claims(
       "`boundAgent` stands only where the capability's signature was verified: put `capability_signature` into `proven` once it was, or name the agent as `claimedAgent`",

@@ -10,6 +10,7 @@ import { isBuiltin } from "node:module";
 import test from "node:test";
 import { build } from "esbuild";
 import { newDir } from "./stage.js";
+import { PATIENCE_MS } from "./wait.js";
 
 const ENTRY = new URL("../dist/index.js", import.meta.url).pathname;
 const VECTORS = process.env["COUNTERFOIL_VECTORS"] ?? new URL("../../../vectors/", import.meta.url).pathname;
@@ -117,7 +118,7 @@ test("a browser checks signatures and proofs as Node does, by WebCrypto", { skip
       child = spawn(browser ?? "", [...flags, `http://127.0.0.1:${port}/`], { stdio: "ignore", detached: true });
       child.on("error", reject);
     });
-    setTimeout(() => reject(new Error("the page said nothing within two minutes")), 120_000).unref();
+    setTimeout(() => reject(new Error(`the page said nothing within ${PATIENCE_MS} ms`)), PATIENCE_MS).unref();
   });
   assert.deepEqual(told.wrong, []);
   assert.ok(told.checked > 100, `only ${told.checked} checks`);

@@ -8,14 +8,14 @@ import * as cf from "counterfoil";
 import { Gate } from "counterfoil/node";
 import { ShownLog } from "./shown_log.js";
 import { call, newDir, newKey, noExecutable } from "./stage.js";
-import { until } from "./wait.js";
+import { PATIENCE_MS, until } from "./wait.js";
 
 async function withProofs(log: ShownLog, honourEveryMs?: number): Promise<{ reopen: () => Promise<Gate>; gate: Gate }> {
   const [dir, key, url] = [newDir(), newKey(), await log.listen()];
   const reopen = () => Gate.open({ dir, key, log: { url, vkey: log.key.verifier }, honourEveryMs, warn: () => undefined });
   const gate = await reopen();
   await gate.run({ authenticated: true }, () => undefined);
-  assert.ok(await gate.flush(30_000));
+  assert.ok(await gate.flush(PATIENCE_MS));
   return { reopen, gate };
 }
 

@@ -2,13 +2,16 @@
 
 import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { join } from "node:path";
 import test from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as cf from "counterfoil";
-import { Gate, type GateOptions } from "counterfoil/node";
+import { Gate, type GateOptions, OutboxView } from "counterfoil/node";
+import { pauseMs } from "../dist/node/sender.js";
 import { newDir, newKey } from "./stage.js";
-import { until } from "./wait.js";
+import { PATIENCE_MS, until } from "./wait.js";
 
 const logKey = cf.SigningKey.fromSeed("log.example/hostile", new Uint8Array(32).fill(7));
 
@@ -94,7 +97,7 @@ test("an honest server's proofs are kept", async () => {
   const keeping = new KeepingLog();
   const log = await server(keeping.batch, keeping.issuer);
   const gate = await gateAt(log.url);
-  assert.ok(await gate.flush(20_000));
+  assert.ok(await gate.flush(PATIENCE_MS));
   const proof = cf.TlogProof.parse((await gate.proof(2)) ?? "");
   assert.equal(proof.index, 2n);
   await gate.close();
@@ -145,10 +148,10 @@ for (const [name, answer] of NONSENSE) {
       return answer(request, body, response);
     });
     const gate = await gateAt(log.url);
+    await until("the log is asked", () => calls >= 1);
     await sending(gate, "failing");
     const { acknowledged, alarms, receipts } = await gate.status();
     assert.deepEqual([acknowledged, alarms, receipts], [0, 0, 3]);
-    assert.ok(calls >= 1);
     await gate.close();
     log.close();
   });
@@ -183,7 +186,7 @@ test("two trees of one size, a log that lost receipts, and another history are t
   const forked = await server(keeping.batch, keeping.issuer);
   const key = newKey();
   const gate = await gateAt(forked.url, key);
-  assert.ok(await gate.flush(20_000));
+  assert.ok(await gate.flush(PATIENCE_MS));
   keeping.forkedSize = keeping.held.length;
   await gate.run({ authenticated: true }, () => undefined);
   assert.equal(await sending(gate, "stopped"), "log-fork");
@@ -192,33 +195,180 @@ test("two trees of one size, a log that lost receipts, and another history are t
   assert.notEqual(alarm?.get("held"), alarm?.get("offered"));
   await gate.close();
   forked.close();
+});
 
-  const known = async (nextSeq: number, head: string): Promise<string> => {
-    const own = newKey();
-    const log = await server(
-      (_, __, response) => void response.writeHead(500).end(),
-      (_, __, response) => void response.end(JSON.stringify({ name: own.name, next_seq: nextSeq, head })),
-    );
-    const behind = await gateAt(log.url, own, { whenFull: "fail_open", heartbeatMs: 200 });
-    const code = await sending(behind, "stopped");
+/** A log that says where the issuer's stream stands once it may. */
+async function silentLog(key: cf.SigningKey, nextSeq: number): Promise<{ url: string; speak: () => void; close: () => void }> {
+  let speak: () => void = () => undefined;
+  const mayAnswer = new Promise<void>((resolve) => {
+    speak = resolve;
+  });
+  const head = nextSeq === 0 ? "00".repeat(32) : "ab".repeat(32);
+  const log = await server(
+    (_, __, response) => void response.writeHead(500).end(),
+    async (_, __, response) => {
+      await mayAnswer;
+      response.end(JSON.stringify({ name: key.name, next_seq: nextSeq, head }));
+    },
+  );
+  return { ...log, speak };
+}
+
+for (const [code, nextSeq] of [
+  ["outbox-behind", 9],
+  ["streams-differ", 2],
+] as const) {
+  test(`after ${code} nothing more is signed, not even what becomes of what runs: that is owed, and lost with the process`, async () => {
+    const [dir, key] = [newDir(), newKey()];
+    const log = await silentLog(key, nextSeq);
+    const warned: string[] = [];
+    const gate = await gateAt(log.url, key, {
+      dir,
+      whenFull: "fail_open",
+      heartbeatMs: 200,
+      warn: (error) => warned.push((error as cf.CounterfoilError).code),
+    });
+    await gate.decision({ authenticated: true, requestId: "theirs", executes: "caller" });
+    const running = await gate.decision({ authenticated: true, requestId: "running" });
+    log.speak();
+    assert.equal(await sending(gate, "stopped"), code);
+    // A heartbeat that was signed before may still be on its way to the disk.
+    const receipts = await until("nothing more is written", async () => {
+      const before = (await gate.status()).receipts;
+      await sleep(500);
+      return (await gate.status()).receipts === before ? before : undefined;
+    });
     for (const sign of [
-      () => behind.deny({ authenticated: false }),
-      () => behind.append({ type: "memory" }),
-      () => behind.reported("theirs", { executed: true }),
-      () => behind.rotate(cf.SigningKey.generate(own.name)),
-      () => behind.end(0),
+      () => gate.deny({ authenticated: false }),
+      () => gate.run({ authenticated: true }, () => assert.fail("nothing may run")),
+      () => gate.append({ type: "memory" }),
+      () => gate.reported("theirs", { executed: true }),
+      () => running.approvedBy("ops"),
+      () => gate.rotate(cf.SigningKey.generate(key.name)),
+      () => gate.end(0),
     ]) {
       await assert.rejects(sign, { code });
     }
-    const { receipts } = await behind.status();
-    await sleep(300);
-    assert.equal((await behind.status()).receipts, receipts, "no heartbeat either");
-    await behind.close();
+    await running.call(() => "done");
+    await running[Symbol.asyncDispose]();
+    assert.ok(warned.includes(code));
+    const status = await gate.status();
+    assert.deepEqual([status.receipts, status.open, status.owed], [receipts, 1, 1]);
+    assert.match(await gate.metrics(), /counterfoil_gate_owed\{[^}]*\} 1\n/);
+    await gate.close();
     log.close();
-    return code;
-  };
-  assert.equal(await known(9, "ab".repeat(32)), "outbox-behind");
-  assert.equal(await known(2, "ab".repeat(32)), "streams-differ");
+    const view = await OutboxView.open(dir);
+    assert.equal((await view.status()).receipts, receipts, "nothing as it closes either");
+    await view.close();
+  });
+}
+
+/** An outbox with a decision whose gate has stopped before the outcome. */
+async function leftOpen(dir: string, key: cf.SigningKey, url: string): Promise<void> {
+  const gate = await Gate.open({ dir, key, log: { url, vkey: logKey.verifier }, warn: () => undefined });
+  await gate.decision({ authenticated: true, requestId: "left" });
+  await gate.close();
+}
+
+async function types(dir: string): Promise<string[]> {
+  const view = await OutboxView.open(dir);
+  const { receipts } = await view.status();
+  const all = await Promise.all(Array.from({ length: receipts }, (_, seq) => view.receipt(seq)));
+  await view.close();
+  return all.map((receipt) => `${receipt?.type} ${receipt?.body.get("request_id") ?? ""} ${receipt?.body.get("unknown") ?? ""}`.trim());
+}
+
+const WRITTEN = ["open", "decision left", "outcome left true"];
+
+test("what a crash left is unknown once the log was asked for its stream, and opening does not wait for that", async () => {
+  const [dir, key] = [newDir(), newKey()];
+  const log = await silentLog(key, 0);
+  await leftOpen(dir, key, log.url);
+  const gate = await Gate.open({ dir, key, log: { url: log.url, vkey: logKey.verifier }, warn: () => undefined });
+  const { open, owed } = await gate.status();
+  assert.deepEqual([open, owed], [1, 1]);
+  assert.deepEqual(await types(dir), WRITTEN.slice(0, 2));
+  // What is new does not wait.
+  await gate.deny({ authenticated: true, requestId: "new" });
+  assert.deepEqual(await types(dir), [...WRITTEN.slice(0, 2), "decision new"]);
+  log.speak();
+  await until("it is written", async () => (await gate.status()).owed === 0);
+  assert.deepEqual(await types(dir), [...WRITTEN.slice(0, 2), "decision new", "outcome left true"]);
+  await gate.close();
+  log.close();
+});
+
+test("an older copy of an outbox signs nothing of what a crash left", async () => {
+  const [dir, key] = [newDir(), newKey()];
+  const log = await silentLog(key, 2);
+  await leftOpen(dir, key, log.url);
+  const gate = await Gate.open({ dir, key, log: { url: log.url, vkey: logKey.verifier }, warn: () => undefined });
+  log.speak();
+  assert.equal(await sending(gate, "stopped"), "streams-differ");
+  assert.equal(await gate.flush(PATIENCE_MS), false);
+  assert.equal((await gate.status()).owed, 1);
+  await gate.close();
+  log.close();
+  assert.deepEqual(await types(dir), WRITTEN.slice(0, 2));
+});
+
+test("where the log cannot be reached, what a crash left is unknown without its word", async () => {
+  const [dir, key, url] = [newDir(), newKey(), "http://127.0.0.1:9"];
+  await leftOpen(dir, key, url);
+  const gate = await Gate.open({ dir, key, log: { url, vkey: logKey.verifier }, warn: () => undefined });
+  await until("it is written", async () => (await gate.status()).owed === 0);
+  await gate.close();
+  assert.deepEqual(await types(dir), WRITTEN);
+});
+
+test("a disk that fails before the log was asked makes nobody sign earlier, or twice", async () => {
+  const [dir, key] = [newDir(), newKey()];
+  const log = await silentLog(key, 0);
+  await leftOpen(dir, key, log.url);
+  const gate = await Gate.open({ dir, key, log: { url: log.url, vkey: logKey.verifier }, warn: () => undefined });
+  // Somebody seems to have overtaken it, which is no different from a disk that refuses.
+  const numbers = readdirSync(join(dir, "lock.node")).map(Number);
+  const next = join(dir, "lock.node", String(Math.max(...numbers) + 1));
+  writeFileSync(next, "");
+  await assert.rejects(gate.deny({ authenticated: true, requestId: "refused" }), { code: "outbox-busy" });
+  rmSync(next);
+  await gate.deny({ authenticated: true, requestId: "new" });
+  assert.deepEqual(await types(dir), [...WRITTEN.slice(0, 2), "decision new"]);
+  log.speak();
+  await until("it is written", async () => (await gate.status()).owed === 0);
+  assert.deepEqual(await types(dir), [...WRITTEN.slice(0, 2), "decision new", "outcome left true"]);
+  await gate.close();
+  log.close();
+});
+
+test("a request that comes again, and the end of the stream, wait for no log to settle what a crash left", async () => {
+  const key = newKey();
+  const log = await silentLog(key, 0);
+  const options = { key, log: { url: log.url, vkey: logKey.verifier }, warn: () => undefined };
+  const [again, ended] = [newDir(), newDir()];
+  for (const dir of [again, ended]) await leftOpen(dir, key, log.url);
+  let gate = await Gate.open({ dir: again, ...options });
+  await gate.deny({ authenticated: true, requestId: "left" });
+  await gate.close();
+  assert.deepEqual(await types(again), [...WRITTEN, "decision left"]);
+  gate = await Gate.open({ dir: ended, ...options });
+  await gate.end(0);
+  await gate.close();
+  assert.deepEqual(await types(ended), [...WRITTEN, "close"]);
+  log.close();
+});
+
+test("pauses grow to a limit, are never in step, and heed what the log asks for", () => {
+  assert.deepEqual(
+    [0, 1, 2, 6, 7, 1000].map((failures) => pauseMs(failures, 0, 1)),
+    [100, 200, 400, 6400, 10_000, 10_000],
+  );
+  for (const failures of [0, 3, 50]) {
+    assert.equal(pauseMs(failures, 0, 0), pauseMs(failures, 0, 1) / 2);
+    assert.equal(pauseMs(failures, 0, 0.5), (pauseMs(failures, 0, 0) + pauseMs(failures, 0, 1)) / 2);
+  }
+  assert.equal(pauseMs(0, 5000, 1), 5100);
+  assert.equal(pauseMs(0, 604_800_000, 1), 120_100, "a week is not heeded");
 });
 
 test("what is no log at all is told as that", async () => {

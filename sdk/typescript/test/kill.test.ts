@@ -9,6 +9,7 @@ import test from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Gate, OutboxView } from "counterfoil/node";
 import { call, newDir, newKey, noExecutable, Stage } from "./stage.js";
+import { PATIENCE_MS } from "./wait.js";
 
 const KILLS = Number(process.env["COUNTERFOIL_KILLS"] ?? "200");
 const CHILD = new URL("./killed_gate.js", import.meta.url).pathname;
@@ -43,7 +44,7 @@ test(`after ${KILLS} kills at random instants nothing is lost, forked or twice i
     }
   }
   const gate = await Gate.open({ dir, key, log: { url: stage.url, vkey: stage.vkey } });
-  assert.ok(await gate.flush(60_000), JSON.stringify(await gate.status()));
+  assert.ok(await gate.flush(PATIENCE_MS), JSON.stringify(await gate.status()));
   await gate.close();
 
   const view = await OutboxView.open(dir);

@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
 import { newDir, newKey, noExecutable, Stage } from "./stage.js";
+import { PATIENCE_MS } from "./wait.js";
 
 test("the README's example does what it says", { skip: noExecutable }, async () => {
   const key = newKey();
@@ -18,8 +19,10 @@ test("the README's example does what it says", { skip: noExecutable }, async () 
     .replace('"outbox",\n', `${JSON.stringify(join(dir, "outbox"))},\n`)
     .replace('"gate.key"', JSON.stringify(join(dir, "gate.key")))
     .replace("http://127.0.0.1:8080", stage.url)
-    .replace("log.example/agents+…", stage.vkey);
+    .replace("log.example/agents+…", stage.vkey)
+    .replace("flush(10_000)", `flush(${PATIENCE_MS})`);
   assert.match(placed, /Gate\.open/);
+  assert.ok(placed.includes(`flush(${PATIENCE_MS})`), "ten seconds are enough for readers only");
   // The example has no types but inferred ones.
   const child = spawn(process.execPath, ["--input-type=module", "-e", placed], { stdio: ["ignore", "pipe", "inherit"] });
   let said = "";

@@ -51,14 +51,23 @@ export function newKey(): SigningKey {
   return SigningKey.generate(`gate.example/${process.pid}-${names}`);
 }
 
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+/** Ports that the system gives nobody who asks for any: a connection of another test would take one that is free just now. */
+const PORTS = { first: 15_000, count: 15_000 };
+
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = PORTS.first + Math.floor(Math.random() * PORTS.count);
+    const isFree = await new Promise<boolean>((resolve) => {
+      const server = createServer().once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
     });
-  });
+    if (isFree) return port;
+  }
 }
+
+/** A port that was free was taken by the time that it was used. */
+class PortTaken extends Error {}
+const TRIES = 5;
 
 /** A log that runs, and witnesses. */
 export class Stage {
@@ -71,9 +80,22 @@ export class Stage {
     readonly vkey: string,
     /** The policy's text. */
     readonly policy: string,
-  ) {}
+  ) {
+    process.on("exit", () => this.stop());
+  }
 
+  /** Everything answers when this does. */
   static async build(keys: readonly SigningKey[], witnesses = 0): Promise<Stage> {
+    for (let tried = 1; ; tried += 1) {
+      try {
+        return await Stage.buildOnce(keys, witnesses);
+      } catch (error) {
+        if (!(error instanceof PortTaken) || tried === TRIES) throw error;
+      }
+    }
+  }
+
+  private static async buildOnce(keys: readonly SigningKey[], witnesses: number): Promise<Stage> {
     const dir = newDir();
     const listen = `127.0.0.1:${await freePort()}`;
     const log = join(dir, "log");
@@ -81,7 +103,7 @@ export class Stage {
     for (const key of keys) run("log", "issuer", "add", "--dir", log, key.verifier.toString());
     const url = `http://${listen}`;
     let policy = `log ${vkey} ${url}\n`;
-    const placed: string[] = [];
+    const placed: { name: string; url: string; dir: string }[] = [];
     for (let number = 1; number <= witnesses; number += 1) {
       const at = `127.0.0.1:${await freePort()}`;
       const own = join(dir, `witness-${number}`);
@@ -89,14 +111,18 @@ export class Stage {
       appendFileSync(join(own, "config.toml"), `\n[[log]]\nvkey = "${vkey}"\nurl = "${url}"\nprivate_address = true\n`);
       appendFileSync(join(log, "config.toml"), `\n[[witness]]\nvkey = "${key}"\nurl = "http://${at}"\n`);
       policy += `witness w${number} ${key} http://${at}\n`;
-      placed.push(`w${number}`);
+      placed.push({ name: `w${number}`, url: `http://${at}`, dir: own });
     }
-    policy += witnesses === 0 ? "quorum none\n" : `group most ${Math.floor(witnesses / 2) + 1} ${placed.join(" ")}\nquorum most\n`;
+    const names = placed.map(({ name }) => name).join(" ");
+    policy += witnesses === 0 ? "quorum none\n" : `group most ${Math.floor(witnesses / 2) + 1} ${names}\nquorum most\n`;
     const stage = new Stage(dir, url, vkey, policy);
-    await stage.startLog();
-    for (let number = 1; number <= witnesses; number += 1)
-      stage.spawn("witness", "serve", "--config", join(dir, `witness-${number}`, "config.toml"));
-    process.on("exit", () => stage.stop());
+    try {
+      await stage.startLog();
+      for (const { url, dir } of placed) await answers(url, stage.spawn("witness", "serve", "--config", join(dir, "config.toml")));
+    } catch (error) {
+      stage.stop();
+      throw error;
+    }
     return stage;
   }
 
@@ -109,12 +135,7 @@ export class Stage {
 
   async startLog(): Promise<void> {
     this.log = this.spawn("log", "serve", "--config", join(this.dir, "log", "config.toml"));
-    await until("the log answers", () =>
-      fetch(`${this.url}/healthz`).then(
-        ({ ok }) => ok,
-        () => false,
-      ),
-    );
+    await answers(this.url, this.log);
   }
 
   async stopLog(): Promise<void> {
@@ -133,6 +154,17 @@ export class Stage {
     const answer = await fetch(`${this.url}/v1/issuers/${encodeURIComponent(name)}`);
     return (await answer.json()) as { next_seq: number; head: string; forks: number };
   }
+}
+
+/** Waits until a server answers. */
+async function answers(url: string, child: ChildProcess): Promise<void> {
+  await until(`${url} answers`, async () => {
+    if (child.exitCode !== null || child.signalCode !== null) throw new PortTaken(`nothing runs at ${url}`);
+    return fetch(`${url}/healthz`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  });
 }
 
 /** The bytes of the receipt at `seq` of an outbox. */

@@ -71,14 +71,15 @@ export class AppendOnly {
     return this.framing === "prefixed" ? bytes.subarray(2) : bytes.subarray(0, -1);
   }
 
-  /** Appends records with one write and one fdatasync. After an error nothing is known about the file. */
-  async append(records: readonly Uint8Array[]): Promise<void> {
+  /** Appends records with one write and one fdatasync. They count once `mayCount` does not throw. After an error nothing is known about the file. */
+  async append(records: readonly Uint8Array[], mayCount: () => void): Promise<void> {
     const bytes = this.framing === "prefixed" ? encodeEntries(records) : Buffer.concat(records.flatMap((line) => [line, NEWLINE]));
     try {
       if (this.file === undefined) throw new Error("it is not there");
       const { bytesWritten } = await this.file.write(bytes, 0, bytes.length, this.end);
       if (bytesWritten !== bytes.length) throw new Error(`only ${bytesWritten} of ${bytes.length} bytes were taken`);
       await this.file.datasync();
+      mayCount();
     } catch (error) {
       throw diskError("append to", this.path, error);
     }

@@ -76,6 +76,8 @@ export interface GateStatus extends OutboxStatus {
   readonly drops: { readonly count: number; readonly told: number };
   /** Allowed calls without an outcome. */
   readonly open: number;
+  /** Outcomes that are due and not written: the log was not asked for its stream yet, the disk refuses, or the log holds another history of the key, and they never will be. */
+  readonly owed: number;
   readonly sender: Sending;
   /** Age of the oldest receipt without an acknowledgement, in milliseconds. */
   readonly oldestQueuedMs: number;
@@ -100,7 +102,11 @@ export class Gate implements AsyncDisposable {
     private readonly warn: (error: Error) => void,
   ) {}
 
-  /** Opens the outbox, writes the outcome `unknown` for calls that a crash left open, starts sender and heartbeat. Never waits for the log. */
+  /**
+   * Opens the outbox, starts sender and heartbeat. Never waits for the log: calls that a crash left open get the outcome
+   * `unknown` once the log was compared with the outbox, or cannot be reached. Waits up to half a minute where a process of
+   * another container or machine had the outbox, and may have it still.
+   */
   static async open(options: GateOptions): Promise<Gate> {
     const { whenFull = "fail_closed", maxQueued = MAX_QUEUED, heartbeatMs, gate, policyDigest, clock = Date.now } = options;
     const warn = options.warn ?? ((error: Error) => process.emitWarning(error));
@@ -119,13 +125,16 @@ export class Gate implements AsyncDisposable {
         }
       };
       const ledger = await Ledger.of(outbox, clock, whenFull, maxQueued, warn);
-      const sender = new Sender(outbox, log, logKey, clock, ({ state, code = "", sentence = "" }) => {
+      const told = ({ state, code = "", sentence = "" }: Sending) => {
         if (state !== "working") warn(new CounterfoilError(code, sentence));
-      });
+      };
+      const compared = () => opened.writeLeft();
+      const sender = new Sender(outbox, log, logKey, clock, told, compared);
       const { honourEveryMs = HONOUR_EVERY_MS } = options;
       const honour = new Honour(outbox, log, logKey, honourEveryMs, clock, (error) => sender.halt(error), warn);
-      const opened = new Gate(outbox, ledger, sender, honour, clock, heartbeatMs, log, logKey, policy, warn);
+      const opened: Gate = new Gate(outbox, ledger, sender, honour, clock, heartbeatMs, log, logKey, policy, warn);
       ledger.refuseToSign = () => opened.refuseToSign();
+      ledger.refuseSecondHistory = () => opened.refuseSecondHistory();
       sender.start();
       honour.start();
       const silentMs = outbox.count === 0 ? 0 : Math.max(0, clock() - outbox.lastIssuedAt);
@@ -195,6 +204,7 @@ export class Gate implements AsyncDisposable {
   async rotate(next: SigningKey | string): Promise<Receipt> {
     this.refuseToSign();
     await this.ledger.catchUp();
+    this.refuseSecondHistory();
     return this.outbox.rotate(typeof next === "string" ? await readKeyFile(next) : next, this.clock);
   }
 
@@ -215,10 +225,14 @@ export class Gate implements AsyncDisposable {
     return this.follower.of(typeof subject === "string" ? [subject] : subject, options);
   }
 
-  /** Waits until the log has acknowledged everything there is now. `false`: not within that time, or sending has stopped. */
+  /** Waits until the log has acknowledged everything there is now, or that an earlier process left to be written. `false`: not within that time, or sending has stopped. */
   flush(timeoutMs: number): Promise<boolean> {
-    const wanted = this.outbox.count;
-    const isDone = () => this.outbox.acknowledgedCount >= wanted;
+    let wanted: number | undefined;
+    const isDone = () => {
+      if (this.ledger.isWaiting) return false;
+      wanted ??= this.outbox.count;
+      return this.outbox.acknowledgedCount >= wanted;
+    };
     if (isDone()) return Promise.resolve(true);
     return new Promise((resolve) => {
       const finish = (done: boolean) => {
@@ -229,13 +243,14 @@ export class Gate implements AsyncDisposable {
       };
       const unwatch = this.outbox.watch(() => isDone() && finish(true));
       const timer = setTimeout(() => finish(isDone()), timeoutMs);
-      const look = setInterval(() => this.sender.sending.state === "stopped" && finish(isDone()), 50);
+      const look = setInterval(() => (isDone() || this.sender.sending.state === "stopped") && finish(isDone()), 50);
     });
   }
 
   /** Ends the stream for ever with a `close` receipt, and waits for the log. `false` where its answer did not come in time. */
   async end(timeoutMs: number): Promise<boolean> {
     this.refuseToSign();
+    await this.ledger.writeLeft();
     await this.ledger.catchUp();
     if (this.ledger.openCount > 0) {
       throw new ScopeError("scope-only", `${this.ledger.openCount} scopes are still open: let them end first, then end the stream`);
@@ -251,6 +266,7 @@ export class Gate implements AsyncDisposable {
       ...(await this.outbox.status()),
       drops: this.ledger.dropCounts,
       open: this.ledger.openCount,
+      owed: this.ledger.owedCount,
       sender: this.sender.sending,
       oldestQueuedMs: oldest === undefined ? 0 : Math.max(0, this.clock() - Number(oldest.issuedAt)),
     };
@@ -313,11 +329,21 @@ export class Gate implements AsyncDisposable {
     return { made, requestId, receipt };
   }
 
-  /** Refuses everything but the outcomes of what runs. */
+  /** Refuses what is new. */
   private refuseToSign(): void {
     if (this.closing !== undefined) throw new OutboxError("outbox-stopped", "the gate is closed; open it again");
+    this.refuseSecondHistory();
+  }
+
+  /** Refuses everything. */
+  private refuseSecondHistory(): void {
     const { code = "", sentence = "" } = this.sender.sending;
     if (this.isSecondHistory) throw new OutboxError(code, sentence);
+  }
+
+  private async writeLeft(): Promise<void> {
+    if (this.isSecondHistory) return;
+    await this.ledger.writeLeft().catch((error: unknown) => this.warn(asError(error)));
   }
 
   /** Whether the key has signed another history: every further receipt makes it worse. */

@@ -2,7 +2,10 @@
 //
 // Everything goes through `write`, in one order: a disk that failed is looked at again first, then come the drops that the
 // log was not told of, the outcomes that are owed, and last what is new. Every call that was allowed and runs nowhere gets
-// the outcome `unknown`.
+// the outcome `unknown`: at a start, once the log was asked whether this is the newest copy of the outbox.
+//
+// Once the log has shown another history of the key nothing more is written, be it owed: every further receipt would be a
+// second one with its number. What is owed then is lost with the process; the next start, on the right copy, says `unknown`.
 
 import { agentOf, droppedBody, OUTCOME_UNKNOWN, outcomeBody } from "../decision.js";
 import { OutboxError, ScopeError } from "../errors.js";
@@ -37,6 +40,14 @@ export class Ledger {
   /** Decisions whose scopes run in this process. */
   private readonly live = new Set<number>();
   private owed: Owed[] = [];
+  /** So many more of them are on their way to the disk. */
+  private writing = 0;
+  /** Calls that an earlier process left, until the log was asked. */
+  private left: OpenCall[] = [];
+  private isCompared = false;
+  /** So many choices of them are being ended, and when the last of these is. */
+  private endings = 0;
+  private ending: Promise<void> = Promise.resolve();
   /** Requests of which something is being written that there may be one of only. */
   private readonly busy = new Set<string>();
   /** Decisions that are being written: each promises an outcome. */
@@ -50,8 +61,10 @@ export class Ledger {
   private told = 0;
   /** When something was last written, by the monotonic clock, in milliseconds. */
   writtenAt = performance.now();
-  /** Throws where the gate may sign nothing any more but outcomes. */
+  /** Throws where the gate takes on nothing new. */
   refuseToSign: () => void = () => undefined;
+  /** Throws where the log has shown another history of the key. */
+  refuseSecondHistory: () => void = () => undefined;
 
   private constructor(
     readonly outbox: Outbox,
@@ -70,17 +83,51 @@ export class Ledger {
   ): Promise<Ledger> {
     const ledger = new Ledger(outbox, clock, whenFull, maxQueued, warn);
     await ledger.derive();
-    const left = outbox.isClosedStream ? [] : ledger.open.all();
-    for (let at = 0; at < left.length; at += OUTCOMES_AT_ONCE) {
-      for (const call of left.slice(at, at + OUTCOMES_AT_ONCE)) ledger.owed.push(await ledger.unknownOutcome(call));
-      await ledger.write([]);
-    }
+    if (!outbox.isClosedStream) ledger.left = ledger.open.all();
     return ledger;
+  }
+
+  /** Writes the outcome `unknown` of the calls that an earlier process left. To be called once the log was asked, whatever it answered. */
+  async writeLeft(): Promise<void> {
+    this.isCompared = true;
+    while (this.left.length > 0) await this.endLeft((left) => left.slice(0, OUTCOMES_AT_ONCE));
+  }
+
+  /** Ends those of them that are chosen, one choice after the other. */
+  private endLeft(choose: (left: readonly OpenCall[]) => readonly OpenCall[]): Promise<void> {
+    this.endings += 1;
+    const ended = this.ending
+      .then(() => this.endChosen(choose(this.left)))
+      .finally(() => {
+        this.endings -= 1;
+      });
+    this.ending = ended.catch(() => undefined);
+    return ended;
+  }
+
+  private async endChosen(calls: readonly OpenCall[]): Promise<void> {
+    if (calls.length === 0) return;
+    this.refuseSecondHistory();
+    const owed = await Promise.all(calls.map((call) => this.unknownOutcome(call)));
+    // A disk that failed meanwhile has had all of them owed.
+    const still = new Set(this.left.map(({ seq }) => seq));
+    this.owed.push(...owed.filter(({ decision }) => still.has(decision)));
+    const chosen = new Set(calls.map(({ seq }) => seq));
+    this.left = this.left.filter(({ seq }) => !chosen.has(seq));
+    await this.write([]);
   }
 
   /** How many calls run, or wait for their outcome to be written. */
   get openCount(): number {
     return this.open.size;
+  }
+  /** Outcomes that are due and not written. */
+  get owedCount(): number {
+    return this.owed.length + this.writing + this.left.length;
+  }
+  /** Whether something waits for the log to be asked. */
+  get isWaiting(): boolean {
+    return this.left.length > 0 || this.endings > 0;
   }
   get dropCounts(): { readonly count: number; readonly told: number } {
     return { count: this.dropped, told: this.told };
@@ -92,9 +139,11 @@ export class Ledger {
   }
 
   private async decideAlone(body: NewBody, requestId: string, executes: Executes): Promise<Receipt | undefined> {
-    refuseInUse(this.open, requestId);
     try {
       await this.mend();
+      // Whoever asks again after a crash does not wait for the log either.
+      if (this.isWaiting) await this.endLeft((left) => left.filter((call) => call.requestId === requestId));
+      refuseInUse(this.open, requestId);
       // All receipts are read for them, which is spared a gate that executes everything itself.
       if (this.callers !== undefined || executes === "caller") refuseInUse(await this.waitingCallers(), requestId);
       this.needRoom(2);
@@ -198,6 +247,7 @@ export class Ledger {
   private async write(bodies: readonly NewBody[], written: (receipts: readonly Receipt[]) => void = () => undefined): Promise<Receipt[]> {
     await this.mend();
     if (bodies.length === 0 && this.owed.length === 0) return [];
+    this.refuseSecondHistory();
     const [owed, drops] = [this.owed, Array.from(this.untold)];
     this.owed = [];
     this.untold.clear();
@@ -206,6 +256,7 @@ export class Ledger {
       ...owed.map(({ text }) => ({ text })),
     ];
     let receipts: Receipt[];
+    this.writing += owed.length;
     try {
       receipts = await this.outbox.append([...first, ...bodies], this.clock);
     } catch (error) {
@@ -214,6 +265,8 @@ export class Ledger {
       this.failed ||= isOfTheDisk(error);
       if (first.length > 0 && bodies.length > 0 && !isOfTheDisk(error)) await this.write([]);
       throw error;
+    } finally {
+      this.writing -= owed.length;
     }
     for (const receipt of receipts) this.follow(receipt);
     for (const [, { count }] of drops) this.told += count;
@@ -255,7 +308,9 @@ export class Ledger {
     await this.outbox.reopen();
     await this.derive();
     this.owed = this.owed.filter(({ decision }) => this.open.has(decision));
-    const known = new Set([...this.live, ...this.owed.map(({ decision }) => decision)]);
+    // What the log was not asked about yet goes on waiting for that.
+    this.left = this.isCompared ? [] : this.left.filter(({ seq }) => this.open.has(seq));
+    const known = new Set([...this.live, ...this.left.map(({ seq }) => seq), ...this.owed.map(({ decision }) => decision)]);
     for (const call of this.open.all()) {
       if (!known.has(call.seq)) this.owed.push(await this.unknownOutcome(call));
     }

@@ -1,225 +1,358 @@
-// The one writer of an outbox directory.
+// The one process that writes to an outbox directory, among those of Node.
 //
-// Rust and Python lock a directory with `flock`, which Node does not have. So a directory is one or the other's: the file
-// `writer` says `{"writer":"node"}` for ours, and nobody else writes there; we write nowhere else. Among ourselves the file
-// `lock.node` names the process that writes. It appears whole (a link to a finished file), and is taken over from a process
-// that is no more: no such process, another one of the same number, or one of this machine before it was started again.
+//   lock.node/<n>     {"pid":…,"token":…,"lease_ms":30000}      who took the lock as the n-th
+//                     writing  0000000000000042                 how it does, and how often it has said so
 //
-// Containers have the boot of their host, and each numbers its processes from 1. So a number says something only within one
-// pid namespace, and a lock of another one is believed: nobody here can ask whether its process runs.
+// The highest number holds the lock. It is taken by giving the next number a file that was finished under another name: a
+// link, which only one can make. So numbers never go back, nothing is ever free by mistake, and whoever was overtaken sees
+// a higher number, however long it slept.
+//
+// The holder says every few seconds that it is there, by writing into its own file through a handle that it keeps: what it
+// writes late touches nobody else's. Whoever wants the lock takes the next number
+//
+//   at once                where the holder let go, or where the system says that its process has ended
+//   after a whole lease    where it cannot be asked (another container or machine) and its file has stood still for so long by
+//                          the taker's own clock. A taker that slept itself has not watched: a long gap between two looks counts little
+//   never                  where it is seen to be alive
+//
+// A holder that was overtaken may wake in the middle of anything (a container that was frozen, the lid of a laptop). So it
+// looks before it signs, and again before anybody is told of what was written; and the files that it may still have open are
+// left to it: the taker goes on in copies (`Store.detach`), which is why a lock says `opening` until that is done.
 
 import { randomBytes } from "node:crypto";
-import { readFileSync, readlinkSync } from "node:fs";
-import { link, readFile, rename, unlink } from "node:fs/promises";
-import { join } from "node:path";
+import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, unlinkSync, writeSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { OutboxError } from "../errors.js";
-import { diskError, exists, isMissing, isThere, makeDir, readSmall, replaceSmall, writeSynced } from "./disk.js";
+import { diskError, isMissing, isThere, syncDir } from "./disk.js";
+import type { Known } from "./process.js";
+import { myself, standing } from "./process.js";
 
-/** A takeover that meets others tries again so often. */
+/** A holder that cannot be asked and has been silent for so long is overtaken: longer than a garbage collection, shorter than patience. */
+const LEASE_MS = 30_000;
+/** The longest lease of others that is waited for. */
+const LONGEST_LEASE_MS = 3_600_000;
+/** So often in a lease a holder says that it is there. */
+const BEATS = 6;
+/** So often in a lease a taker looks, and at least every second. */
+const LOOKS = 12;
+const LONGEST_PAUSE_MS = 1000;
+/** A holder that has not been able to say so for this part of its lease signs nothing until it has: a taker waits for all of it. */
+const MARGIN = 0.5;
+/** A takeover that meets others begins anew so often. */
 const TRIES = 20;
-/** While somebody else's failed takeover puts our lock back, it is away for a moment: so often and so long in milliseconds we look again. */
-const LOOKS = 5;
-const LOOK_PAUSE_MS = 20;
 
-/** Where a number means a process; empty is what the system does not tell. */
-export interface Place {
-  readonly boot_id: string;
-  readonly machine_id: string;
-  readonly pid_ns: string;
+/** How a holder does. Only after the last two its files are as it left them, and nobody's copies are half made. */
+type State = "opening" | "left" | "writing" | "released";
+const ENDED: readonly string[] = ["left", "released"];
+
+/** For tests: another place, and times that do not take long. */
+export interface LockOptions {
+  readonly process?: Known;
+  readonly leaseMs?: number;
+  readonly beatMs?: number;
 }
 
-/** What a lock says of the process that writes. */
-export interface Holder extends Place {
-  readonly pid: number;
-  readonly started: string;
+/** One number, as it was read. */
+interface Turn {
+  readonly number: number;
+  readonly text: string;
+}
+
+interface Holder extends Known {
   readonly token: string;
-}
-
-/** Makes the directory if need be and sees to it that it is Node's. Throws `outbox-writer` for one that another SDK made. */
-export async function claimDirectory(dir: string): Promise<void> {
-  await makeDir(dir);
-  const writer = await readSmall(join(dir, "writer"));
-  if (writer !== undefined) {
-    if (writer.trimEnd() === '{"writer":"node"}') return;
-    throw new OutboxError(
-      "outbox-writer",
-      `the outbox ${dir} is written by other software (${writer.trimEnd().slice(0, 100)}); use that, or another directory`,
-    );
-  }
-  if ((await exists(join(dir, "receipts"))) || (await exists(join(dir, "lock")))) throw notOurs(dir);
-  await replaceSmall(dir, "writer", '{"writer":"node"}', true);
-  if (await exists(join(dir, "lock"))) {
-    await unlink(join(dir, "writer"));
-    throw notOurs(dir);
-  }
-}
-
-function notOurs(dir: string): OutboxError {
-  return new OutboxError(
-    "outbox-writer",
-    `the outbox ${dir} was made by the Rust or Python software, which locks it in another way; go on with that, or use another directory`,
-  );
+  readonly lease_ms: number;
 }
 
 /** The lock of a directory that this process writes to. */
 export class DirectoryLock {
-  private constructor(
-    private readonly dir: string,
-    private readonly token: string,
-  ) {}
+  private state: State = "opening";
+  private beats = 0;
+  /** When the last beat that counts was begun, by the monotonic clock and by the system's, which goes on while a machine sleeps. */
+  private saidAt = clocks();
+  private readonly timer: NodeJS.Timeout;
 
-  /** Takes the lock. Throws `outbox-busy` where another process has it. */
-  static async take(dir: string): Promise<DirectoryLock> {
-    const token = randomBytes(16).toString("hex");
-    const holder: Holder = { pid: process.pid, ...here(), started: startOf(process.pid) ?? "", token };
-    const draft = join(dir, `lock.node.${token}`);
-    await writeSynced(draft, JSON.stringify(holder));
-    try {
-      for (let tried = 0; tried < TRIES; tried += 1) {
-        if (await linked(draft, join(dir, "lock.node"))) return new DirectoryLock(dir, token);
-        await removeStale(dir, token);
-      }
-    } finally {
-      await unlink(draft).catch(() => undefined);
-    }
-    throw busy(dir);
+  private constructor(
+    private readonly folder: string,
+    private readonly number: number,
+    private readonly line: string,
+    private handle: number | undefined,
+    private readonly leaseMs: number,
+    beatMs: number,
+    /** Whether somebody may wake who believes that the directory is still its own. */
+    readonly mayWake: boolean,
+  ) {
+    this.timer = setInterval(() => this.beatInTime(), beatMs);
+    this.timer.unref();
   }
 
-  /** Throws `outbox-busy` unless the lock is still ours. */
-  async check(): Promise<void> {
-    for (let looked = 0; looked < LOOKS; looked += 1) {
-      const held = await readLock(this.dir);
-      if (held?.holder?.token === this.token) return;
-      if (held !== undefined) break;
-      await sleep(LOOK_PAUSE_MS);
+  /** Takes the lock. Waits for as long as a lease where the holder cannot be asked. Throws `outbox-busy` where there is a living one. */
+  static async take(dir: string, options: LockOptions = {}): Promise<DirectoryLock> {
+    const { process: known = myself(), leaseMs = LEASE_MS, beatMs = leaseMs / BEATS } = options;
+    const folder = join(dir, "lock.node");
+    await makeFolder(dir, folder);
+    const line = JSON.stringify({ ...known, token: randomBytes(16).toString("hex"), lease_ms: leaseMs } satisfies Holder);
+    const draft = join(folder, `draft-${randomBytes(16).toString("hex")}`);
+    try {
+      const handle = makeDraft(draft, `${line}\n${stateLine("opening", 0)}`);
+      const taken = await takeTurn(folder, draft, known).catch((error: unknown) => {
+        closeSync(handle);
+        throw error;
+      });
+      const lock = new DirectoryLock(folder, taken.number, line, handle, leaseMs, beatMs, taken.mayWake);
+      try {
+        await syncDir(folder);
+        tidy(folder, taken.number);
+      } catch (error) {
+        lock.release();
+        throw error;
+      }
+      return lock;
+    } catch (error) {
+      throw diskError("lock", folder, error);
+    } finally {
+      remove(draft);
     }
-    throw new OutboxError(
-      "outbox-busy",
-      `the outbox ${this.dir} was taken over by another process; stop this one, and find out why both use one directory`,
-    );
+  }
+
+  /** Says that what others may write late cannot be seen here any more. */
+  settle(): void {
+    this.state = "writing";
+    this.check(true);
+  }
+
+  /** Throws `outbox-busy` where somebody has overtaken this process, and `outbox-disk` where that cannot be found out. */
+  check(isDue = this.isLate()): void {
+    try {
+      if (isDue) this.beat();
+      else this.look();
+    } catch (error) {
+      throw diskError("look at the lock in", this.folder, error);
+    }
   }
 
   /** Gives the lock up. */
-  async release(): Promise<void> {
-    const held = await readLock(this.dir);
-    if (held?.holder?.token === this.token) await unlink(join(this.dir, "lock.node")).catch(() => undefined);
+  release(): void {
+    clearInterval(this.timer);
+    if (this.handle === undefined) return;
+    this.state = this.state === "writing" ? "released" : "left";
+    try {
+      this.write();
+    } catch {
+      // It is found out by whoever comes next, at worst after a lease.
+    }
+    closeSync(this.handle);
+    this.handle = undefined;
+  }
+
+  private beatInTime(): void {
+    try {
+      this.beat();
+    } catch {
+      // Whoever writes next finds out, and says so.
+    }
+  }
+
+  /** Says that it is there, and looks whether it still counts: in this order, or a taker might miss the one and this the other. */
+  private beat(): void {
+    const saidAt = clocks();
+    this.beats += 1;
+    this.write();
+    this.look();
+    this.saidAt = saidAt;
+  }
+
+  private write(): void {
+    if (this.handle === undefined) throw overtaken(this.folder);
+    writeSync(this.handle, stateLine(this.state, this.beats), Buffer.byteLength(this.line) + 1);
+  }
+
+  /** The next number first: those that are used up go in their order. */
+  private look(): void {
+    if (statSync(join(this.folder, String(this.number + 1)), { throwIfNoEntry: false }) !== undefined) throw overtaken(this.folder);
+    if (read(this.folder, this.number)?.split("\n")[0] !== this.line) throw overtaken(this.folder);
+  }
+
+  private isLate(): boolean {
+    const [steady, wall] = clocks();
+    const most = this.leaseMs * MARGIN;
+    // A clock that was set back says nothing, and is no reason to trust it.
+    return steady - this.saidAt[0] > most || Math.abs(wall - this.saidAt[1]) > most;
   }
 }
 
-function busy(dir: string, pid?: number): OutboxError {
+/** Takes the next number, once nobody holds the newest. */
+async function takeTurn(folder: string, draft: string, known: Known): Promise<{ number: number; mayWake: boolean }> {
+  for (let tried = 0; tried < TRIES; tried += 1) {
+    const before = newest(folder);
+    // Where no number is (yet, or any more) nobody knows who has its files open.
+    const left = before === undefined ? "unsure" : await outlast(folder, before, known);
+    if (left === "moved") continue;
+    const number = (before?.number ?? 0) + 1;
+    const path = join(folder, String(number));
+    if (!link(draft, path)) continue;
+    if (newest(folder)?.number === number) return { number, mayWake: left === "unsure" };
+    // A number that was used up long ago can be had again, and is worth nothing.
+    remove(path);
+  }
+  throw busy(folder);
+}
+
+function clocks(): readonly [number, number] {
+  return [performance.now(), Date.now()];
+}
+
+/** Always of one length, so that it is overwritten whole. */
+function stateLine(state: State, beats: number): string {
+  return `${state.padEnd(8)} ${String(beats).padStart(16, "0")}\n`;
+}
+
+function busy(folder: string, pid?: number): OutboxError {
   const who = pid === undefined ? "another process" : `process ${pid}`;
   return new OutboxError(
     "outbox-busy",
-    `${who} is using the outbox ${dir}; an outbox has one writer at a time: wait until it has ended, or use another directory`,
+    `${who} is using the outbox ${dirname(folder)}; an outbox has one writer at a time: wait until it has ended, or use another directory`,
   );
 }
 
-function elsewhere(dir: string, holder: Holder | undefined): OutboxError {
-  const who = holder === undefined ? "an unknown process that" : `process ${holder.pid} of another container, or of another machine, that`;
+function overtaken(folder: string): OutboxError {
   return new OutboxError(
     "outbox-busy",
-    `${who} locked the outbox ${dir} cannot be asked from here whether it still runs; stop it if it does, and if you are sure that nobody writes there, delete ${join(dir, "lock.node")}`,
+    `the lock ${folder} was taken over by another process, as this one had been silent for a whole lease, or was removed; stop this one, and find out why both use one directory`,
   );
 }
 
-async function linked(from: string, to: string): Promise<boolean> {
+function unreadable(folder: string): OutboxError {
+  return new OutboxError(
+    "outbox-busy",
+    `the lock ${folder} holds nothing that this version writes; if you are sure that no process uses the outbox, delete it`,
+  );
+}
+
+async function makeFolder(dir: string, folder: string): Promise<void> {
   try {
-    await link(from, to);
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if (!isThere(error)) throw diskError("create", folder, error);
+    if (!statSync(folder).isDirectory()) throw unreadable(folder);
+    return;
+  }
+  await syncDir(dir);
+}
+
+/** A finished file under a name that nobody looks for, and the handle that its holder goes on writing through. */
+function makeDraft(path: string, text: string): number {
+  const handle = openSync(path, "wx", 0o600);
+  try {
+    writeSync(handle, text);
+    fsyncSync(handle);
+    return handle;
+  } catch (error) {
+    closeSync(handle);
+    throw error;
+  }
+}
+
+function link(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
     return true;
   } catch (error) {
     if (isThere(error)) return false;
-    throw diskError("lock", to, error);
+    throw error;
   }
 }
 
-/** Removes a lock whose process is no more. Throws `outbox-busy` for any other. */
-async function removeStale(dir: string, token: string): Promise<void> {
-  const held = await readLock(dir);
-  if (held === undefined) return;
-  const is = held.holder === undefined ? "elsewhere" : standing(held.holder, here());
-  if (is === "elsewhere") throw elsewhere(dir, held.holder);
-  if (is === "alive") throw busy(dir, held.holder?.pid);
-  const [path, aside] = [join(dir, "lock.node"), join(dir, `lock.node.stale.${token}`)];
+/** Whether or not somebody else removes it, too. */
+function remove(path: string): void {
   try {
-    await rename(path, aside);
+    unlinkSync(path);
   } catch (error) {
-    // Another taker was faster.
-    if (isMissing(error)) return;
-    throw diskError("take over", path, error);
-  }
-  const taken = await readFile(aside, "utf8").catch(() => "");
-  if (taken !== held.text) {
-    // Another taker was so fast that this is its lock already.
-    await linked(aside, path);
-    await unlink(aside).catch(() => undefined);
-    throw busy(dir);
-  }
-  await unlink(aside).catch(() => undefined);
-}
-
-/** What stands in the lock; `holder` is `undefined` where that is nothing a lock holds. */
-async function readLock(dir: string): Promise<{ text: string; holder: Holder | undefined } | undefined> {
-  const text = await readSmall(join(dir, "lock.node"));
-  if (text === undefined) return undefined;
-  try {
-    const read: unknown = JSON.parse(text);
-    const isHolder = (value: unknown): value is Holder =>
-      typeof value === "object" &&
-      value !== null &&
-      "pid" in value &&
-      Number.isInteger(value.pid) &&
-      ["boot_id", "machine_id", "pid_ns", "started", "token"].every((name) => typeof Reflect.get(value, name) === "string");
-    return { text, holder: isHolder(read) ? read : undefined };
-  } catch {
-    return { text, holder: undefined };
+    if (!isMissing(error)) throw error;
   }
 }
 
-/** How the process of a lock does, as far as that can be told from `place`. */
-export function standing(holder: Holder, place: Place): "alive" | "gone" | "elsewhere" {
-  if (holder.boot_id !== place.boot_id) {
-    // Nothing runs on from before a start of the same machine.
-    const isTold = holder.boot_id !== "" && place.boot_id !== "" && holder.machine_id !== "";
-    return isTold && holder.machine_id === place.machine_id ? "gone" : "elsewhere";
-  }
-  if (holder.pid_ns !== place.pid_ns) return "elsewhere";
+function read(folder: string, number: number): string | undefined {
   try {
-    process.kill(holder.pid, 0);
+    return readFileSync(join(folder, String(number)), "utf8");
   } catch (error) {
-    // EPERM: there is one, and it is somebody else's.
-    return error instanceof Error && "code" in error && error.code === "ESRCH" ? "gone" : "alive";
-  }
-  const now = startOf(holder.pid);
-  return now !== undefined && holder.started !== "" && now !== holder.started ? "gone" : "alive";
-}
-
-function here(): Place {
-  const machine = told(() => readFileSync("/etc/machine-id", "utf8").trim());
-  return {
-    boot_id: told(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()),
-    // Images hold other words until a machine is made of them.
-    machine_id: /^[0-9a-f]{32}$/.test(machine) ? machine : "",
-    pid_ns: told(() => readlinkSync("/proc/self/ns/pid")),
-  };
-}
-
-function told(read: () => string): string {
-  try {
-    return read();
-  } catch {
-    return "";
+    if (isMissing(error)) return undefined;
+    throw error;
   }
 }
 
-/** When a process started, in the kernel's ticks; `undefined` where there is no such process or no `/proc`. A zombie has ended. */
-function startOf(pid: number): string | undefined {
+function numbers(folder: string): number[] {
+  const names = readdirSync(folder).filter((name) => /^[1-9][0-9]{0,14}$/.test(name));
+  return names.map(Number).sort((left, right) => left - right);
+}
+
+function newest(folder: string): Turn | undefined {
+  for (;;) {
+    const number = numbers(folder).pop();
+    if (number === undefined) return undefined;
+    const text = read(folder, number);
+    if (text !== undefined) return { number, text };
+  }
+}
+
+/** Removes what is used up, but for the one before: whoever lists the directory meanwhile sees one of them. */
+function tidy(folder: string, number: number): void {
+  for (const used of numbers(folder)) {
+    if (used < number - 1) remove(join(folder, String(used)));
+  }
+}
+
+/**
+ * Waits until the holder of the newest turn cannot write any more, or has lost the right to. `unsure`: it may yet try, or
+ * somebody before it. `moved`: somebody else was faster. Throws `outbox-busy` where it lives.
+ */
+async function outlast(folder: string, turn: Turn, known: Known): Promise<"clean" | "unsure" | "moved"> {
+  const { holder, state } = parsed(turn.text);
+  if (holder === undefined) throw unreadable(folder);
+  const left = state === "writing" || state === "released" ? "clean" : "unsure";
+  if (ENDED.includes(state)) return left;
+  const is = standing(holder, known);
+  if (is === "alive") throw busy(folder, holder.pid);
+  if (is === "gone") return left;
+  const pause = Math.min(holder.lease_ms / LOOKS, LONGEST_PAUSE_MS);
+  for (let silent = 0, looked = performance.now(); silent < holder.lease_ms; ) {
+    await sleep(pause);
+    const now = performance.now();
+    silent += watchedMs(now - looked, pause);
+    looked = now;
+    const seen = newest(folder);
+    if (seen?.text === turn.text) continue;
+    const isStillThere = seen?.number === turn.number && !ENDED.includes(parsed(seen.text).state);
+    if (isStillThere) throw busy(folder, holder.pid);
+    return "moved";
+  }
+  return "unsure";
+}
+
+/** How much of the time between two looks counts as watched: a taker that slept through it, and perhaps the holder with it, has seen nothing. */
+export function watchedMs(gapMs: number, pauseMs: number): number {
+  return Math.min(gapMs, 2 * pauseMs);
+}
+
+function parsed(text: string): { holder: Holder | undefined; state: string } {
+  const [line = "", state = ""] = text.split("\n");
+  return { holder: holderOf(line), state: state.slice(0, 8).trimEnd() };
+}
+
+function holderOf(line: string): Holder | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The second field is a name in parentheses that may hold anything.
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return fields[0] === "Z" || fields[0] === "X" ? "ended" : fields[19];
+    const value: unknown = JSON.parse(line);
+    return isHolder(value) ? value : undefined;
   } catch {
     return undefined;
   }
+}
+
+function isHolder(value: unknown): value is Holder {
+  if (typeof value !== "object" || value === null) return false;
+  const member = (name: string): unknown => Reflect.get(value, name);
+  const lease = member("lease_ms");
+  const isLease = typeof lease === "number" && lease > 0 && lease <= LONGEST_LEASE_MS;
+  const texts = ["boot_id", "machine_id", "pid_ns", "started", "token"];
+  return Number.isInteger(member("pid")) && isLease && texts.every((name) => typeof member(name) === "string");
 }

@@ -12,6 +12,7 @@ export function metricsText(issuer: string, status: GateStatus): string {
     ["dropped_total", "counter", "Actions that ran without a receipt.", status.drops.count],
     ["alarms_total", "counter", "Things the log did that no honest log does.", status.alarms],
     ["open_decisions", "gauge", "Allowed calls without an outcome.", status.open],
+    ["owed", "gauge", "Outcomes that are due and not written.", status.owed],
     ["sender_failing", "gauge", "Whether receipts do not reach the log.", status.sender.state === "working" ? 0 : 1],
     ["oldest_queued_seconds", "gauge", "Age of the oldest receipt without an acknowledgement.", status.oldestQueuedMs / 1000],
   ];

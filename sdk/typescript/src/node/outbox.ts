@@ -18,13 +18,15 @@ import type { SigningKey, VerifierKey } from "../keys.js";
 import type { TlogProof } from "../proofs.js";
 import type { Receipt } from "../receipts.js";
 import { signReceipt, signRotation } from "../receipts.js";
-import { claimDirectory, DirectoryLock } from "./lock.js";
+import type { LockOptions } from "./lock.js";
+import { DirectoryLock } from "./lock.js";
 import type { Acknowledged, DropLine, KeptHead, LogBinding } from "./store.js";
 import { Store } from "./store.js";
 import type { OpenCalls } from "./calls.js";
 import { mentionOf } from "./history_index.js";
 import type { OutboxStatus } from "./view.js";
 import { statusOf } from "./view.js";
+import { claimDirectory } from "./writer.js";
 
 /** What a gate says about itself in its first receipt. */
 export interface GateDescription {
@@ -77,8 +79,12 @@ export class Outbox {
     private readonly gate: GateDescription,
   ) {}
 
-  /** Opens the outbox in `dir`, which is made if need be. Throws an {@link OutboxError} (`outbox-busy`, `outbox-writer`, `outbox-other-key`, `outbox-damaged`, `outbox-disk`). */
-  static async open(dir: string, key: SigningKey, gate: GateDescription = {}): Promise<Outbox> {
+  /**
+   * Opens the outbox in `dir`, which is made if need be. Waits up to half a minute where a process of another container or
+   * machine had it and cannot be asked. Throws an {@link OutboxError} (`outbox-busy`, `outbox-writer`, `outbox-other-key`,
+   * `outbox-damaged`, `outbox-disk`). `locking` is for tests.
+   */
+  static async open(dir: string, key: SigningKey, gate: GateDescription = {}, locking: LockOptions = {}): Promise<Outbox> {
     if (key.verifier.kind !== "ed25519") {
       throw new OutboxError(
         "outbox-other-key",
@@ -87,16 +93,18 @@ export class Outbox {
     }
     const path = resolve(dir);
     await claimDirectory(path);
-    const lock = await DirectoryLock.take(path);
+    const lock = await DirectoryLock.take(path, locking);
     let store: Store | undefined;
     try {
-      store = await Store.open(path, "write");
+      if (lock.mayWake) await Store.detach(path);
+      lock.settle();
+      store = await Store.open(path, "write", () => lock.check());
       const outbox = new Outbox(path, lock, store, key, gate);
       outbox.checkKey();
       return outbox;
     } catch (error) {
       await store?.close();
-      await lock.release();
+      lock.release();
       throw error;
     }
   }
@@ -105,8 +113,8 @@ export class Outbox {
   async reopen(): Promise<void> {
     await this.drained();
     if (this.closed) throw stopped();
-    await this.lock.check();
-    const store = await Store.open(this.dir, "write");
+    this.lock.check();
+    const store = await Store.open(this.dir, "write", () => this.lock.check());
     await this.store.close();
     this.store = store;
     this.checkKey();
@@ -278,7 +286,7 @@ export class Outbox {
     this.stopped ??= stopped();
     await this.store.saveState(1);
     await this.store.close();
-    await this.lock.release();
+    this.lock.release();
   }
 
   private checkKey(): void {
@@ -329,7 +337,7 @@ export class Outbox {
     let state = this.store.state ?? IssuerState.registered(this.key.verifier);
     try {
       if (this.stopped !== undefined) throw this.stopped;
-      await this.lock.check();
+      this.lock.check();
       for (const job of jobs) {
         try {
           const signed = await this.sign(job, state, all);
@@ -418,7 +426,7 @@ export class Outbox {
   private async write(write: (store: Store) => Promise<void>): Promise<void> {
     if (this.stopped !== undefined) throw this.stopped;
     try {
-      await this.lock.check();
+      this.lock.check();
       await write(this.store);
     } catch (error) {
       this.stopped ??= stopped();

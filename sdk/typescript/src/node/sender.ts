@@ -1,6 +1,6 @@
 // From the outbox to the log: in order, in batches, until the log has everything and has proved it.
 //
-//   compare    is the log's stream of this issuer a beginning of ours? if not: stop, loudly
+//   compare    is the log's stream of this issuer a beginning of ours? if not: stop, loudly. At a start also where nothing is to be sent
 //   send       the oldest unacknowledged -> a verdict each
 //                ok, duplicate   check the proof against the log's key and the entry; keep it; go on
 //                no answer, 503  wait, longer each time and never in step with others, and send the same again
@@ -43,11 +43,13 @@ export interface Sending {
 export class Sender {
   sending: Sending = { state: "working" };
   private agrees = false;
+  private isAttempted = false;
   private batchReceipts = BATCH_RECEIPTS;
   private readonly stopping = new AbortController();
   private running: Promise<void> | undefined;
   private wake: (() => void) | undefined;
-  private ceiling = FIRST_PAUSE_MS;
+  /** Attempts that have failed since the last that did not. */
+  private failures = 0;
 
   constructor(
     private readonly outbox: Outbox,
@@ -56,6 +58,8 @@ export class Sender {
     private readonly clock: () => number,
     /** Told of every change of {@link Sender.sending}. */
     private readonly told: (sending: Sending) => void,
+    /** Called once, when the streams were compared for the first time, or that has failed. Must not throw. */
+    private readonly compared: () => Promise<void> = () => Promise.resolve(),
   ) {}
 
   /** Sends whatever is appended, until {@link Sender.stop}. */
@@ -81,7 +85,8 @@ export class Sender {
     const unwatch = this.outbox.watch(() => this.wake?.());
     try {
       while (!this.stopping.signal.aborted) {
-        if (this.outbox.acknowledgedCount >= this.outbox.count || this.outbox.isStopped) {
+        const isSent = this.outbox.acknowledgedCount >= this.outbox.count;
+        if ((this.agrees && isSent) || this.outbox.isStopped) {
           await new Promise<void>((resolve) => {
             this.wake = resolve;
           });
@@ -89,8 +94,9 @@ export class Sender {
         }
         try {
           if (!this.agrees) await this.compare();
+          await this.attempted();
           await this.sendBatch();
-          this.ceiling = FIRST_PAUSE_MS;
+          this.failures = 0;
           this.become({ state: "working" });
         } catch (error) {
           if (this.stopping.signal.aborted) return;
@@ -115,15 +121,20 @@ export class Sender {
     const sentence = error instanceof Error ? error.message : String(error);
     const isFatal = !(error instanceof CounterfoilError) || FATAL.includes(code);
     this.become({ state: isFatal ? "stopped" : "failing", code, sentence });
+    await this.attempted();
     if (isFatal) return false;
     // Another log may answer here after the pause.
     this.agrees = false;
-    const asked = error instanceof HttpRefusal ? Math.min(error.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS) : 0;
-    // From half the ceiling to all of it, so that gates that lost one log together do not come back together.
-    const pause = asked + this.ceiling * (0.5 + Math.random() / 2);
-    this.ceiling = Math.min(this.ceiling * 2, LONGEST_PAUSE_MS);
+    const pause = pauseMs(this.failures, error instanceof HttpRefusal ? (error.retryAfterMs ?? 0) : 0, Math.random());
+    this.failures += 1;
     await sleep(pause, undefined, { ref: false, signal: this.stopping.signal }).catch(() => undefined);
     return true;
+  }
+
+  private async attempted(): Promise<void> {
+    if (this.isAttempted) return;
+    this.isAttempted = true;
+    await this.compared();
   }
 
   /** Compares the log's stream of this issuer with ours. */
@@ -265,6 +276,15 @@ export class Sender {
       if (!(failed instanceof OutboxError)) throw failed;
     });
   }
+}
+
+/**
+ * How long to wait after so many attempts that failed before this one, where the log asks for `askedMs`, by a chance from 0 to
+ * 1: from half the ceiling to all of it, so that gates that lost one log together do not come back together.
+ */
+export function pauseMs(failures: number, askedMs: number, chance: number): number {
+  const ceiling = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
+  return Math.min(askedMs, LONGEST_RETRY_AFTER_MS) + ceiling * (0.5 + chance / 2);
 }
 
 function advice(code: string): string {

@@ -8,12 +8,13 @@
 //   drops          {"at":ms,"why":"full"|"disk","request_id":"…"}: what `fail_open` let through
 //   disclosures/   <seq>.jsonl: what opens the committed members of the receipt at that seq
 //   state, open, sent    derived; may be lost or stale
-//   writer, lock.node    whose directory it is, and which process writes (see `lock.ts`)
+//   writer, lock.node/   whose directory it is (see `writer.ts`), and which process writes (see `lock.ts`)
 //
 // A crash inside an append to `receipts` leaves a torn tail, whose receipt was never returned and never sent. A crash
 // between `receipts` and `acknowledged` means that the log may hold more than is acknowledged: sent again, it says so.
 
-import { readdir, unlink } from "node:fs/promises";
+import { constants } from "node:fs";
+import { copyFile, open, readdir, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { admit, openedKey } from "../admit.js";
 import { toHex } from "../bytes.js";
@@ -73,23 +74,45 @@ export class Store {
     readonly dir: string,
     private readonly access: Access,
     private readonly files: Readonly<Record<FileName, AppendOnly>>,
+    private readonly mayChange: () => void,
   ) {}
 
-  /** Opens the directory, which for `write` is made, ours and locked already. */
-  static async open(dir: string, access: Access): Promise<Store> {
+  /**
+   * Puts copies in the place of the files that only grow. Whoever has one of them open still, and writes to it late, then
+   * writes to what nobody reads: a receipt of which nobody was told, at a place where another stands by now.
+   */
+  static async detach(dir: string): Promise<void> {
+    for (const name of FILES) {
+      const path = join(dir, name);
+      if (!(await exists(path))) continue;
+      try {
+        await copyFile(path, `${path}.new`, constants.COPYFILE_FICLONE);
+        const copy = await open(`${path}.new`, "r+");
+        await copy.sync().finally(() => copy.close());
+        await rename(`${path}.new`, path);
+      } catch (error) {
+        throw diskError("copy", path, error);
+      }
+    }
+    await syncDir(dir);
+  }
+
+  /** Opens the directory, which for `write` is made, ours and locked already. `mayChange` throws once that is not so any more. */
+  static async open(dir: string, access: Access, mayChange: () => void = () => undefined): Promise<Store> {
     const opened: Partial<Record<FileName, AppendOnly>> = {};
     try {
       // `acknowledged` before `receipts`: what is acknowledged now was in `receipts` earlier, also for a reader beside a writer.
       for (const name of ["acknowledged", "receipts", "dropped", "alarms", "drops"] as const) {
         opened[name] = await AppendOnly.open(join(dir, name), name === "receipts" ? "prefixed" : "lines", access);
       }
-      const store = new Store(dir, access, opened as Record<FileName, AppendOnly>);
+      const store = new Store(dir, access, opened as Record<FileName, AppendOnly>, mayChange);
       store.log = await readBinding(dir);
       // Everything is judged before anything is changed.
       await store.deriveAcknowledged();
       await store.deriveState();
       if (access === "write") {
         await store.refuseWhatWasLost();
+        mayChange();
         await store.dropTorn();
         await store.removeUnsignedDisclosures();
         await syncDir(dir);
@@ -161,7 +184,10 @@ export class Store {
 
   /** Appends receipts that were admitted one after the other; `state` is the state after the last. */
   async appendReceipts(receipts: readonly Receipt[], state: IssuerState): Promise<void> {
-    await this.files.receipts.append(receipts.map(({ bytes }) => bytes));
+    await this.append(
+      "receipts",
+      receipts.map(({ bytes }) => bytes),
+    );
     this.state = state;
     await this.saveState(STATE_EVERY);
   }
@@ -169,7 +195,8 @@ export class Store {
   /** Appends acknowledgements: for each the next seq that has none, or one that has. */
   async appendAcknowledged(lines: readonly Acknowledged[], newestHead: KeptHead | undefined): Promise<void> {
     const first = this.files.acknowledged.count;
-    await this.files.acknowledged.append(
+    await this.append(
+      "acknowledged",
       lines.map(({ seq, index, proof }) => Buffer.from(`{"seq":${seq},"index":${index},"proof":${JSON.stringify(proof)}}`)),
     );
     for (const [place, { seq }] of lines.entries()) this.proofs[seq] = first + place;
@@ -177,11 +204,12 @@ export class Store {
   }
 
   async appendAlarm(alarm: JsonInput): Promise<void> {
-    await this.files.alarms.append([Buffer.from(printJson(toJson(alarm)))]);
+    await this.append("alarms", [Buffer.from(printJson(toJson(alarm)))]);
   }
 
   async appendDrops(drops: readonly DropLine[]): Promise<void> {
-    await this.files.drops.append(
+    await this.append(
+      "drops",
       drops.map(({ at, why, requestId }) => Buffer.from(printJson(toJson({ at, why, request_id: requestId })))),
     );
   }
@@ -190,6 +218,7 @@ export class Store {
   async writeDisclosures(seq: number, disclosures: readonly Disclosure[]): Promise<void> {
     const folder = join(this.dir, "disclosures");
     if (!(await exists(folder))) await makeDir(folder);
+    this.mayChange();
     await writeSynced(join(folder, `${seq}.jsonl`), disclosures.map((disclosure) => `${printDisclosure(disclosure)}\n`).join(""));
     await syncDir(folder);
   }
@@ -256,6 +285,11 @@ export class Store {
       },
       () => undefined,
     );
+  }
+
+  /** Whoever was asleep meanwhile, and overtaken, has written where nobody reads: that counts for nothing. */
+  private append(name: FileName, records: readonly Uint8Array[]): Promise<void> {
+    return this.files[name].append(records, this.mayChange);
   }
 
   private async savedOpen(): Promise<OpenCalls | undefined> {
@@ -386,7 +420,8 @@ export class Store {
     const [at, bytes] = [receipts.end, toHex(receipts.torn)];
     // A crash between the line and the cut would write it twice.
     const last = dropped.count === 0 ? undefined : await this.jsonLine("dropped", dropped.count - 1);
-    if (last?.get("at") !== at || last.get("bytes") !== bytes) await dropped.append([Buffer.from(printJson(toJson({ at, bytes })))]);
+    if (last?.get("at") !== at || last.get("bytes") !== bytes)
+      await this.append("dropped", [Buffer.from(printJson(toJson({ at, bytes })))]);
     await receipts.cut();
   }
 
@@ -401,7 +436,9 @@ export class Store {
     }
     for (const name of names) {
       const seq = /^(0|[1-9][0-9]*)\.jsonl$/.exec(name)?.[1];
-      if (seq !== undefined && Number(seq) >= this.count) await unlink(join(folder, name));
+      if (seq === undefined || Number(seq) < this.count) continue;
+      this.mayChange();
+      await unlink(join(folder, name));
     }
   }
 }
