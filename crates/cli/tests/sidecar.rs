@@ -181,6 +181,15 @@ impl Sidecar {
         )
     }
 
+    /// Waits until the status says so.
+    fn wait_for(&self, otherwise: &str, is_it: impl Fn(&Value) -> bool) {
+        let began = Instant::now();
+        while !is_it(&self.call("GET", "/v1/status", "").json()) {
+            assert!(began.elapsed() < PATIENCE, "{otherwise}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn allow(&self) -> Value {
         let answer = self.local("POST", "/v1/decisions", &allow());
         assert_eq!(answer.status, 201, "{answer:?}");
@@ -442,6 +451,8 @@ fn after_kill_9_the_outcome_is_unknown_and_the_old_scope_is_gone() {
 
     let sidecar = scene.start(&[], &[]);
     assert_eq!(sidecar.end(&decided["scope"], json!({})).code(), (404, "no-such-decision".into()));
+    // Once the log was asked, which nobody answers for.
+    sidecar.wait_for("the outcome that was left is not written", |status| status["owed"] == 0);
     assert_eq!(sidecar.call("GET", "/v1/status", "").json()["open_decisions"], 0);
     let next = sidecar.allow();
     assert_eq!(next["seq"], 3);
@@ -456,11 +467,7 @@ fn a_scope_whose_program_never_answers_is_closed_as_unknown() {
     let scene = Scene::new(false);
     let sidecar = scene.start(&["--lease-s", "1"], &[]);
     let decided = sidecar.allow();
-    let began = Instant::now();
-    while sidecar.call("GET", "/v1/status", "").json()["open_decisions"] != 0 {
-        assert!(began.elapsed() < PATIENCE, "the lease does not end");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    sidecar.wait_for("the lease does not end", |status| status["open_decisions"] == 0);
     assert_eq!(sidecar.end(&decided["scope"], json!({})).code(), (404, "no-such-decision".into()));
     sidecar.kill();
     let outcomes = scene.outcomes();
