@@ -154,7 +154,7 @@ impl Gate {
     /// [`GateError`]: decisions and outcomes, and what the gate writes by itself, are refused.
     pub fn append(&self, body: &str) -> Result<Queued, GateError> {
         let members =
-            ijson::parse_object(body).map_err(|fault| OutboxError::Body { place: 0, reason: fault.into() })?;
+            ijson::parse_object(body).map_err(|fault| OutboxError::Body { place: 0, of: 1, reason: fault.into() })?;
         match members.get("type").and_then(serde_json::Value::as_str) {
             Some(scoped @ ("outcome" | "decision")) => return Err(GateError::ScopeOnly(scoped.to_owned())),
             Some(reserved @ ("open" | "close" | "rotate" | "heartbeat" | "dropped")) => {

@@ -384,8 +384,8 @@ impl Core {
         let before = all.len() - bodies.len();
         let receipts = match self.outbox.append_new(&all, (self.clock)()) {
             Ok(receipts) => receipts,
-            Err(OutboxError::Body { place, reason }) => {
-                return Err(OutboxError::Body { place: place.saturating_sub(before), reason });
+            Err(OutboxError::Body { place, reason, .. }) => {
+                return Err(OutboxError::Body { place: place.saturating_sub(before), of: bodies.len(), reason });
             }
             Err(error) => {
                 state.failed |= error.is_of_the_disk();

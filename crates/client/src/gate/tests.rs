@@ -194,7 +194,11 @@ fn an_outcome_that_cannot_be_signed_as_it_is_goes_without_what_stands_in_the_way
     let outbox = Outbox::open(dir.path(), config.key, GateDescription::default()).unwrap();
     let id = outbox.append(&decision, UnixMillis(1_790_000_000_000)).unwrap().id;
     drop(outbox);
-    let written = bodies(&open(dir.path(), WhenFull::FailClosed));
+    let gate = open(dir.path(), WhenFull::FailClosed);
+    while gate.status().unwrap().owed > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let written = bodies(&gate);
     assert_eq!(told(&written[1]), [&json!("outcome"), &Value::Null, &json!(false)]);
     assert_eq!((&written[1]["decision"], &written[1]["unknown"]), (&json!(id.to_string()), &json!(true)));
 }
