@@ -7,7 +7,7 @@ mod gate_scene;
 mod strict_log;
 
 use client::gate::{Decision, Gate, Sending, WhenFull};
-use gate_scene::{LONG, NOW, allow, bodies, config, copy_of, key, named_key, open, to, wait_until_nothing_is_owed};
+use gate_scene::{LONG, NOW, allow, bodies, config, copy_of, key, named_key, open, to, wait_for};
 use receipt::{SeqNo, UnixMillis};
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -107,9 +107,7 @@ async fn a_silent_gate_says_heartbeat_and_a_busy_one_does_not() {
         config.heartbeat_ms = Some(50);
         let gate = Gate::open(config).unwrap();
         // However slow the machine is, they come.
-        while gate.outbox().next_seq().unwrap() < SeqNo(4) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(|| (gate.outbox().next_seq().unwrap() >= SeqNo(4)).then_some(()));
         drop(gate);
         assert!(bodies(&path).iter().all(|body| *body == json!({"type": "heartbeat"})));
         let quiet = tempfile::tempdir().unwrap();
@@ -139,9 +137,11 @@ async fn a_log_that_is_away_does_not_know_the_gate_or_fails_is_told_and_tried_ag
         for number in 0..1_500 {
             ids.push(gate.deny(Decision::new(true).request_id(format!("r-{number}"))).unwrap().unwrap().id);
         }
-        let in_time = gate.flush(Duration::from_millis(100)).unwrap_err();
-        assert_eq!(in_time.code(), "log-unreachable");
-        let Sending::Failing { code, sentence } = gate.status().unwrap().sender else { panic!("{in_time}") };
+        let (code, sentence) = wait_for(|| match gate.status().unwrap().sender {
+            Sending::Failing { code, sentence } => Some((code, sentence)),
+            _ => None,
+        });
+        assert_eq!(gate.flush(Duration::from_millis(10)).unwrap_err().code(), "log-unreachable");
         assert_eq!(code, "unknown-issuer");
         assert!(sentence.contains("issuer add"), "{sentence}");
         assert!(gate.metrics().contains("counterfoil_gate_sender_failing{issuer=\"gate.example/support-1\"} 1"));

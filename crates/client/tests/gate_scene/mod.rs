@@ -4,7 +4,7 @@
 use crate::strict_log::log_key;
 use client::gate::{Decision, Gate, GateConfig};
 use client::outbox::Outbox;
-use client::{GateDescription, Patience};
+use client::{GateDescription, Patience, Timeouts};
 use note::{KeyKind, KeyName, SigningKey};
 use receipt::{Receipt, SeqNo, UnixMillis};
 use serde_json::Value;
@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub const NOW: u64 = 1_790_000_000_000;
-pub const LONG: Duration = Duration::from_secs(60);
+/// More than any machine takes.
+pub const LONG: Duration = Duration::from_secs(600);
 
 pub fn key() -> SigningKey {
     named_key(1)
@@ -31,6 +32,7 @@ pub fn config(dir: &Path) -> GateConfig {
 pub fn to(dir: &Path, url: &str) -> GateConfig {
     let mut config = GateConfig::new(dir, key(), url.parse().unwrap(), log_key().verifier());
     config.clock = Arc::new(|| UnixMillis(NOW));
+    config.timeouts = Timeouts { connect: LONG, total: LONG };
     config.patience = Patience {
         first_pause: Duration::from_millis(2),
         longest_pause: Duration::from_millis(20),
@@ -47,11 +49,19 @@ pub fn allow(request_id: &str) -> Decision {
     Decision::new(true).request_id(request_id)
 }
 
-/// Waits until the outcomes that an earlier process left are written, however long that takes.
-pub fn wait_until_nothing_is_owed(gate: &Gate) {
-    while gate.status().unwrap().owed > 0 {
+/// Looks until something is there, however long that takes.
+pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Waits until the outcomes that an earlier process left are written.
+pub fn wait_until_nothing_is_owed(gate: &Gate) {
+    wait_for(|| (gate.status().unwrap().owed == 0).then_some(()));
 }
 
 pub fn body(receipt: &Receipt) -> Value {
