@@ -481,7 +481,8 @@ fn the_root_that_a_gate_judged_under_is_held_against_the_logs_at_any_size() {
 
 #[test]
 fn a_root_that_the_bundle_cannot_tell_is_not_checked_and_accuses_nobody() {
-    let cases: [(&str, u64, fn(&mut MemoryBundle)); 3] = [
+    type Damage = fn(&mut MemoryBundle);
+    let cases: [(&str, u64, Damage); 3] = [
         ("vouches for so many", 5_000, |_| {}),
         ("tiles that tell the root there are not in the bundle", 300, |bundle| {
             for path in ["log/tile/0/001", "log/tile/0/000"] {
