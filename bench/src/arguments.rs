@@ -97,6 +97,9 @@ pub(crate) struct GateArguments {
     /// Receipts that gather while the log is down; 72000 are an hour of ten decisions a second with their outcomes
     #[arg(long, default_value_t = 72_000, value_parser = clap::value_parser!(u64).range(20..))]
     pub(crate) outage_receipts: u64,
+    /// Entries of the log that is followed for a history
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..))]
+    pub(crate) followed: u64,
     /// Only these rows
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROW")]
     pub(crate) only: Vec<GateRow>,
@@ -115,6 +118,8 @@ pub(crate) enum GateRow {
     Drain,
     /// An hour of traffic with the log down
     Outage,
+    /// A log that is followed from its first entry, for the history of a subject
+    History,
 }
 
 impl std::fmt::Display for GateRow {

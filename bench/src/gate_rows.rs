@@ -1,5 +1,5 @@
-//! The rows of the gate's table: what a decision costs before its action may run, and how fast an outbox gets rid of
-//! what has gathered in it. Gates are the SDKs' own, the log is a process of its own on this machine.
+//! The rows of the gate's table: what a decision costs before its action may run, how fast an outbox gets rid of what has
+//! gathered in it, and how fast a log is read for a history. Gates are the SDKs' own, the log is a process of its own on this machine.
 
 use crate::arguments::{GateArguments, GateRow};
 use crate::failure::Failure;
@@ -7,8 +7,9 @@ use crate::machine::Machine;
 use crate::report::{Bar, Figure, Report, Section, Unit, thousands};
 use crate::stand::UNDER_TEST;
 use client::gate::{Decision, Gate, GateConfig};
-use client::{GateDescription, Outbox};
-use note::{KeyKind, KeyName, SigningKey};
+use client::history::{History, HistoryConfig, HistorySettings};
+use client::{BoundedClient, GateDescription, LogClient, Outbox, Timeouts};
+use note::{KeyKind, KeyName, Policy, SignedCheckpoint, SigningKey};
 use receipt::{SeqNo, UnixMillis};
 use serde::Deserialize;
 use serde_json::json;
@@ -17,6 +18,7 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use testkit::stage::{Setup, Stage};
 
@@ -47,10 +49,13 @@ pub(crate) fn measure(arguments: &GateArguments, dir: &Path) -> Result<Report, F
     if arguments.asks_for(GateRow::Outage) {
         rows.push(outage(arguments, &dir.join("outage"))?);
     }
+    if arguments.asks_for(GateRow::History) {
+        rows.push(history(arguments, &dir.join("history"))?);
+    }
     Ok(Report { machine, receipts: None, rows })
 }
 
-/// A log without witnesses, and where the gate's outbox is.
+/// A log, and where the gate's outbox is.
 struct Scene {
     stage: Stage,
     outbox: PathBuf,
@@ -62,13 +67,13 @@ fn key() -> Result<SigningKey, Failure> {
 }
 
 impl Scene {
-    fn build(dir: &Path) -> Result<Scene, Failure> {
+    fn build(dir: &Path, witnesses: usize) -> Result<Scene, Failure> {
         fs::create_dir_all(dir).map_err(Failure::io(dir))?;
         let executable = dir.join(UNDER_TEST);
         let own = std::env::current_exe().map_err(Failure::io(&executable))?;
         symlink(own, &executable).map_err(Failure::io(&executable))?;
         let vkeys = [key()?.verifier().to_string()];
-        let setup = Setup { dir, executable: &executable, port: None, witnesses: 0, more_issuers: &vkeys };
+        let setup = Setup { dir, executable: &executable, port: None, witnesses, more_issuers: &vkeys };
         let stage = Stage::build(&setup)?;
         Ok(Scene { stage, outbox: dir.join("outbox") })
     }
@@ -134,7 +139,7 @@ impl Syncs {
 
 fn decision(arguments: &GateArguments, dir: &Path) -> Result<Section, Failure> {
     tell("a decision, until it is durable");
-    let mut scene = Scene::build(dir)?;
+    let mut scene = Scene::build(dir, 0)?;
     scene.start_log()?;
     let gate = scene.gate()?;
     let mut syncs = Syncs::create(dir.join("sync-probe"))?;
@@ -180,7 +185,7 @@ struct Told {
 fn python(arguments: &GateArguments, dir: &Path) -> Result<Section, Failure> {
     const WHAT: &str = "decision durable, Python";
     tell("the same through the Python SDK");
-    let mut scene = Scene::build(dir)?;
+    let mut scene = Scene::build(dir, 0)?;
     scene.start_log()?;
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = std::env::var_os("COUNTERFOIL_PYTHON").unwrap_or_else(|| "python3".into());
@@ -215,8 +220,8 @@ fn python(arguments: &GateArguments, dir: &Path) -> Result<Section, Failure> {
 fn drain(arguments: &GateArguments, dir: &Path) -> Result<Section, Failure> {
     let receipts = arguments.drained;
     tell(&format!("an outbox with {} receipts, and a log", thousands(receipts as f64)));
-    let mut scene = Scene::build(dir)?;
-    fill(&scene, receipts)?;
+    let mut scene = Scene::build(dir, 0)?;
+    fill(&scene, receipts, nothing_to_do)?;
     scene.start_log()?;
     let began = Instant::now();
     let gate = scene.gate()?;
@@ -233,7 +238,7 @@ fn drain(arguments: &GateArguments, dir: &Path) -> Result<Section, Failure> {
     Ok(Section::new(GateRow::Drain, vec![rate.bar_from(Bar::AtLeast(10_000.0), DRAINED_LEAST, receipts)], how))
 }
 
-fn fill(scene: &Scene, receipts: u64) -> Result<(), Failure> {
+fn fill(scene: &Scene, receipts: u64, body: fn(u64) -> String) -> Result<(), Failure> {
     let outbox = Outbox::open(&scene.outbox, key()?, GateDescription::default());
     let outbox = outbox.map_err(Failure::unexpected)?;
     while let next = outbox.next_seq().map_err(Failure::unexpected)?.0
@@ -241,7 +246,7 @@ fn fill(scene: &Scene, receipts: u64) -> Result<(), Failure> {
     {
         // The stream's first receipt comes by itself.
         let more = (receipts - next.max(1)).min(AT_ONCE);
-        let bodies: Vec<String> = (next..next + more).map(nothing_to_do).collect();
+        let bodies: Vec<String> = (next.max(1)..next.max(1) + more).map(body).collect();
         outbox.append_all(&bodies, now()).map_err(Failure::unexpected)?;
     }
     Ok(())
@@ -259,7 +264,7 @@ fn nothing_to_do(seq: u64) -> String {
 fn outage(arguments: &GateArguments, dir: &Path) -> Result<Section, Failure> {
     let calls = usize::try_from(arguments.outage_receipts / 2).map_err(Failure::unexpected)?;
     tell(&format!("{} calls while the log is down", thousands(calls as f64)));
-    let mut scene = Scene::build(dir)?;
+    let mut scene = Scene::build(dir, 0)?;
     let gate = scene.gate()?;
     for number in 0..calls {
         end(decide(&gate, number)?)?;
@@ -286,6 +291,97 @@ fn outage(arguments: &GateArguments, dir: &Path) -> Result<Section, Failure> {
         thousands(calls as f64)
     );
     Ok(Section::new(GateRow::Outage, vec![figure.bar_from(Bar::AtMost(60.0), OUTAGE_LEAST, receipts)], how))
+}
+
+/// A log whose first history is asked for, and then the same once more.
+fn history(arguments: &GateArguments, dir: &Path) -> Result<Section, Failure> {
+    let entries = arguments.followed;
+    tell(&format!("a history, from a log of {} entries", thousands(entries as f64)));
+    let mut scene = Scene::build(dir, 1)?;
+    fill(&scene, entries, on_a_subject)?;
+    scene.start_log()?;
+    scene.stage.start_witnesses()?;
+    let gate = scene.gate()?;
+    gate.flush(PATIENCE).map_err(Failure::unexpected)?;
+    gate.close();
+    let log_url = scene.stage.log_url().parse().map_err(Failure::unexpected)?;
+    let log = LogClient::new(log_url, BoundedClient::new(Timeouts::default()).map_err(Failure::unexpected)?);
+    let policy = fs::read(scene.stage.policy_file()).map_err(Failure::io(&scene.stage.policy_file()))?;
+    let settings = HistorySettings::default();
+    let config = HistoryConfig {
+        dir: dir.join("followed"),
+        log: log.clone(),
+        log_key: scene.stage.log_vkey().parse().map_err(Failure::unexpected)?,
+        policy: Policy::parse(&policy).map_err(Failure::unexpected)?,
+        mode: settings.mode,
+        whose: settings.whose,
+        max_age: PATIENCE,
+        quorum_wait: settings.quorum_wait,
+        total: PATIENCE,
+        clock: Arc::new(now),
+    };
+    let asker = KeyName::new("gate.example/asker").map_err(Failure::unexpected)?;
+    let asker = SigningKey::from_seed(asker, KeyKind::Ed25519, [8; 32]);
+    let own = Outbox::open(&dir.join("own"), asker, GateDescription::default()).map_err(Failure::unexpected)?;
+    let mut follower = History::open(config).map_err(Failure::unexpected)?;
+    let (took, mut again) = crate::stand::in_one_thread(async {
+        wait_until_cosigned(&log, entries).await?;
+        let began = Instant::now();
+        let first = follower.of(&[SUBJECT], &own).await.map_err(Failure::unexpected)?;
+        let took = began.elapsed();
+        // Seq 0 opens the stream.
+        let expected = (1..entries).filter(|seq| seq % SUBJECT_EVERY == 1).count();
+        if (first.size.0, first.logged.len()) != (entries, expected) {
+            let read = format!("{} of {entries} entries, {} of {expected} actions", first.size, first.logged.len());
+            return Err(Failure::Answer(format!("the history is not all of it: {read}")));
+        }
+        let mut again = Vec::new();
+        for _ in 0..100 {
+            let began = Instant::now();
+            follower.of(&[SUBJECT], &own).await.map_err(Failure::unexpected)?;
+            again.push(ms(began));
+        }
+        Ok::<_, Failure>((took, again))
+    })??;
+    again.sort_unstable_by(f64::total_cmp);
+    let figures = vec![
+        Figure::new("entries followed for a history", entries as f64 / took.as_secs_f64(), Unit::PerSecond),
+        Figure::new("  the same history again, p50", at(&again, 0.5), Unit::Milliseconds),
+    ];
+    let how = format!(
+        "A gate that has read nothing asks for the history of one of {SUBJECT_EVERY} subjects in a log of {} entries on the same \
+         machine, under a head that a witness cosigned: every entry is fetched, hashed into the tree, checked with its \
+         signature and indexed. Then a hundred times again, when nothing is new.",
+        thousands(entries as f64)
+    );
+    Ok(Section::new(GateRow::History, figures, how))
+}
+
+const SUBJECT: &str = "customer:1";
+/// One decision in so many is on each subject.
+const SUBJECT_EVERY: u64 = 10;
+
+/// An allowed action with a class, on a subject, that owes no outcome.
+fn on_a_subject(seq: u64) -> String {
+    let subject = seq % SUBJECT_EVERY;
+    format!(
+        r#"{{"type":"decision","request_id":"r-{seq}","decision":"allow","action_class":"READ","subjects":["customer:{subject}"],"authenticated":true,"executes":"none","why":"{:x<200}"}}"#,
+        ""
+    )
+}
+
+/// Until the log serves a head over all entries, with a witness's line.
+async fn wait_until_cosigned(log: &LogClient, entries: u64) -> Result<(), Failure> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        let head = log.checkpoint().await.map_err(Failure::unexpected)?;
+        let head = SignedCheckpoint::parse(&head).map_err(Failure::unexpected)?;
+        if head.claimed().size.0 == entries && head.note().signatures().len() > 1 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Err(Failure::Answer(String::from("no witness cosigns the log's head")))
 }
 
 fn at(sorted: &[f64], share: f64) -> f64 {

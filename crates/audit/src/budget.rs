@@ -136,8 +136,9 @@ impl BudgetChecks {
             self.calls.notice("budget-changed", &[at], || {
                 [
                     format!(
-                        "the capability {} is good for {max_calls} calls here; before, the gate named {before}",
-                        quoted(id)
+                        "the capability {} is good for {} here; before, the gate named {before}",
+                        quoted(id),
+                        amount(max_calls, "call", "calls")
                     ),
                     String::from("that its issuer did not change it"),
                     String::from("ask who issues the capability; the larger number is what calls are counted against"),
@@ -148,7 +149,11 @@ impl BudgetChecks {
             if used < proven {
                 self.calls.fail("calls-used-low", &[at], || {
                     [
-                        format!("the gate says that {used} calls under the capability {} were used; its own outcomes before show {proven}", quoted(id)),
+                        format!(
+                            "the gate says that {} used under the capability {}; its own outcomes before show {proven}",
+                            amount(used, "call was", "calls were"),
+                            quoted(id)
+                        ),
                         String::from("why: the gate may have lost its count, or keep several"),
                         String::from("count by the log; find out what the gate's count is kept in"),
                     ]
@@ -157,7 +162,7 @@ impl BudgetChecks {
                 let before = log.calls_used;
                 self.calls.not_checked("calls-used-back", &[at], || {
                     [
-                        format!("the gate says that {used} calls under the capability {} were used; at an earlier decision it said {before}", quoted(id)),
+                        format!("the gate says that {} used under the capability {}; at an earlier decision it said {before}", amount(used, "call was", "calls were"), quoted(id)),
                         String::from("which of the two is right: it may have counted calls that then were not made"),
                         String::from("count by the log; find out what the gate's count is kept in"),
                     ]
@@ -248,8 +253,8 @@ impl BudgetChecks {
                 terms.find(&mut self.calls, ("budget-unknown", NotChecked), &[used.latest], &[], || {
                     [
                         format!(
-                            "under a capability good for {} calls, {made} were made and {perhaps} more may have been; the latest is named here",
-                            used.max_calls
+                            "calls under a capability good for {}: {made} made, and {perhaps} more perhaps; the latest is named here",
+                            amount(used.max_calls, "call", "calls")
                         ),
                         String::from("whether the budget was kept: of those calls the log holds no outcome, or none by which the gate knows whether it was made"),
                         String::from("ask the gate's operator what became of them"),

@@ -361,9 +361,12 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::action::Action;
+    use crate::read_roots::{SignedTree, TreeRoot};
     use crate::sequence::SequenceChecks;
+    use merkle::RootHash;
     use note::{KeyKind, KeyName, SigningKey};
     use receipt::{Chain, IssuerName};
+    use std::collections::BTreeMap;
 
     /// A life of everything that is remembered: open, settled, denied and ambiguous calls, an approval, an outcome that
     /// waits, a budget, claimed histories.
@@ -395,12 +398,25 @@ mod tests {
             outcome("1"),
             r#"{"type":"approval","request_id":"1","verdict":"approved"}"#.to_owned(),
             r#"{"type":"memory","trust":"untrusted","form":"asserted"}"#.to_owned(),
-            decision("5", "allow", ""),
+            decision("5", "allow", r#","history":{"size":9,"root":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}"#),
         ];
         let mut all = vec![chain.open(UnixMillis(0), &key).unwrap()];
         let times = (1..).map(|second| UnixMillis(second * 1000));
         all.extend(bodies.iter().zip(times).map(|(body, at)| chain.append(body, at, &key).unwrap()));
         all
+    }
+
+    /// Of which nothing is signed.
+    struct NoTree;
+
+    impl SignedTree for NoTree {
+        fn root_at(&self, _: u64) -> Result<TreeRoot, ReadError> {
+            Ok(TreeRoot::Beyond)
+        }
+
+        fn is_signed(&self, _: u64, _: RootHash) -> bool {
+            false
+        }
     }
 
     /// All checks, with what is remembered written down and read again after every receipt or never.
@@ -414,6 +430,7 @@ mod tests {
             let at = ReceiptRef::new(LeafIndex(index as u64), &issuer, receipt.seq(), receipt.id());
             calls.add(&terms, &at, receipt).unwrap();
             if let Body::Decision(decision) = receipt.body() {
+                sequence.head_of(&at, decision, &BTreeMap::new());
                 sequence.add(&terms, Action::of_decision(at, decision)).unwrap();
             }
             if is_interrupted {
@@ -423,7 +440,7 @@ mod tests {
         }
         let known = Known { as_of: Some(UnixMillis(100_000)), vouched: Some(UnixMillis(100_000)), complete: true };
         let mut checks = calls.finish(&terms, known).unwrap();
-        checks.extend(sequence.finish(&rules));
+        checks.extend(sequence.finish(&rules, &NoTree).unwrap());
         checks
     }
 
@@ -443,6 +460,7 @@ mod tests {
             "approval-after-execution",
             "sequence-forbidden",
             "prior-classes-differ",
+            "history-root-unjudged",
             "untrusted-memory-asserted",
         ] {
             assert!(codes.contains(&code), "{code} in {codes:?}");

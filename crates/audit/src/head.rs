@@ -7,6 +7,7 @@
 use crate::amount::amount;
 use crate::bundle::{BundleSource, ReadError};
 use crate::heads::{Heads, KnownHead, ListedHead};
+use crate::read_roots::{SignedTree, TreeRoot};
 use crate::time::{show_duration, show_time, show_time_s};
 use crate::tree::{Replayed, Resources, Stopped};
 use crate::verdict::{Check, CheckBuilder, Family};
@@ -126,6 +127,34 @@ impl HeadFacts<'_> {
             false => implied_root(&self.tiles(smaller.0, larger.0)?, smaller, &anchor).ok(),
         };
         Ok(LogFork::make(head, &anchor, implied).ok())
+    }
+}
+
+/// The tree as far as a signed head vouches for it.
+pub(crate) struct AuthenticatedTree<'facts> {
+    pub(crate) facts: &'facts HeadFacts<'facts>,
+    pub(crate) authenticated: u64,
+}
+
+impl SignedTree for AuthenticatedTree<'_> {
+    fn root_at(&self, size: u64) -> Result<TreeRoot, ReadError> {
+        if size > self.authenticated {
+            return Ok(TreeRoot::Beyond);
+        }
+        if let Some(root) = self.facts.replayed.roots.get(&size) {
+            return Ok(TreeRoot::Is(*root));
+        }
+        let Some(anchor) = self.facts.anchor(self.authenticated, self.authenticated)? else {
+            return Ok(TreeRoot::Unknown);
+        };
+        let tiles = self.facts.tiles(size, anchor.checkpoint().size.0)?;
+        let implied = implied_root(&tiles, TreeSize(size), &anchor);
+        Ok(implied.map_or(TreeRoot::Unknown, |implied| TreeRoot::Is(implied.root)))
+    }
+
+    fn is_signed(&self, size: u64, root: RootHash) -> bool {
+        let unlisted = &self.facts.heads.unlisted;
+        self.facts.heads.lists(size, root) || unlisted.iter().any(|head| head.size() == size && head.root() == root)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Holds reading and verifying them. Whether they lie on one tree is judged once the tree is recomputed
 //! ([`crate::head`]).
 
+use crate::amount::amount;
 use crate::bundle::{BundleSource, ReadError};
 use crate::quote::{plain, quoted};
 use crate::tree::{Resources, holds};
@@ -147,7 +148,8 @@ impl Heads {
             check.not_checked("heads-missing", &[], || {
                 [
                     format!(
-                        "the list of the log's heads has a gap after {count} heads: pages are missing from the bundle"
+                        "the list of the log's heads has a gap after {}: pages are missing from the bundle",
+                        amount(count, "head", "heads")
                     ),
                     String::from("which heads stand on them"),
                     String::from("fetch the bundle again"),

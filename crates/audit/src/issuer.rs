@@ -337,7 +337,8 @@ impl IssuerChecks {
             self.entries.not_checked("unknown-issuer", &[at], || {
                 [
                     format!(
-                        "{count} receipts in the log are by {}, which the issuers file does not list",
+                        "{} in the log by {}, which the issuers file does not list",
+                        amount(*count, "receipt is", "receipts are"),
                         quoted(name)
                     ),
                     String::from("that these receipts are its: their signatures were not checked"),

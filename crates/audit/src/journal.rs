@@ -139,7 +139,7 @@ impl JournalReading<'_> {
         if !whole {
             self.known.fail("journal-root-mismatch", &[], || {
                 [
-                    format!("the {} lines of the journal of witness {name} in the bundle are not those its checkpoint of {size} lines was made over", replayed.entries),
+                    format!("the journal of witness {name} in the bundle, of {}, is not what its checkpoint of {} was made over", amount(replayed.entries, "line", "lines"), amount(size, "line", "lines")),
                     String::from("who cut or changed them: the witness, or whoever made the bundle"),
                     String::from("fetch the journal from the witness itself"),
                 ]
@@ -203,8 +203,8 @@ impl JournalReading<'_> {
             self.known.notice("journal-time-back", &[], || {
                 [
                     format!(
-                        "the times in the journal of witness {name} go back in {} lines, by {} at most",
-                        lines.times_back,
+                        "the times in the journal of witness {name} go back in {}, by {} at most",
+                        amount(lines.times_back, "line", "lines"),
                         show_duration(lines.most_back_ms)
                     ),
                     String::from("that a line is false: the witness's clock was set back; the lines stand in the order in which they were written"),

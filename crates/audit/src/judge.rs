@@ -13,7 +13,7 @@ use crate::calls::{CallTerms, Known};
 use crate::completeness::{Completeness, SpanMs};
 use crate::documents::{Answer, Held, judge_documents};
 use crate::evidence::Demand;
-use crate::head::{HeadFacts, judge_freshness, judge_listed, judge_tree};
+use crate::head::{AuthenticatedTree, HeadFacts, judge_freshness, judge_listed, judge_tree};
 use crate::heads::{Heads, KnownHead, ListedHeads, NoLog, Source, choose_log};
 use crate::issuer::LogEnd;
 use crate::issuers::AuditedIssuer;
@@ -352,7 +352,7 @@ impl<'audit> Audit<'audit> {
             complete: complete && unseen == 0,
         };
         checks.extend(calls.finish(&calls_terms, known)?);
-        checks.extend(sequence.finish(terms.rules));
+        checks.extend(sequence.finish(terms.rules, &AuthenticatedTree { facts: &facts, authenticated })?);
         checks.extend(foreign.finish());
         completeness.issuers = issuers.lanes;
         evidence.extend(issuers.evidence);

@@ -3,6 +3,7 @@
 //! A kept proof whose head the log signed shows that the log held an entry at an index. One that does not verify
 //! shows nothing against anybody.
 
+use crate::amount::amount;
 use crate::bundle::{BundleSource, MAX_ENTRY_BYTES, ReadError, read_part};
 use crate::head::HeadFacts;
 use crate::heads::{Heads, KnownHead, Source};
@@ -257,8 +258,9 @@ impl KeptProofs {
             self.check.not_checked("proof-beyond", &[], || {
                 [
                     format!(
-                        "{} proves an entry at an index beyond the {entries} entries that the bundle holds",
-                        quoted(path)
+                        "{} proves an entry at an index beyond what the bundle holds, {}",
+                        quoted(path),
+                        amount(entries, "entry", "entries")
                     ),
                     String::from("whether the log still holds it"),
                     String::from("fetch the bundle again"),

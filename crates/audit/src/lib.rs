@@ -57,6 +57,7 @@ mod prior;
 mod provenance;
 mod quorum;
 pub mod quote;
+mod read_roots;
 mod request;
 pub mod rules;
 mod sequence;

@@ -7,6 +7,7 @@ use crate::bundle::{BundleSource, MAX_TILE_BYTES, ReadError, read_part};
 use crate::tree::{Replayed, Resources, Stopped, TileTally};
 use merkle::{Frontier, Hash, PageId, ResourcePath, RootHash, TILE_WIDTH, TileId, TreeSize};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Entries handed on at once: enough to keep a few cores busy with signatures, and so few that what is parsed from them
 /// stays in the cache until it is judged.
@@ -111,6 +112,11 @@ impl<'pass> Pass<'pass> {
     /// Entries that were there before it began.
     pub(crate) fn began_at(&self) -> u64 {
         self.began_at
+    }
+
+    /// The roots of the tree so far at sizes that were asked for.
+    pub(crate) fn roots(&self) -> &BTreeMap<u64, RootHash> {
+        &self.replayed.roots
     }
 
     /// The next pages, in the order of the log: so many that they keep a few cores busy. `None` at the end.

@@ -536,6 +536,7 @@ impl PriorChecks {
         self.heads.required(self.allowed_head_claims > 0);
         let covers = |claims: u64, what: &str| match claims {
             0 => String::from("nothing of this kind in the log"),
+            1 => format!("1 decision or record that says which {what} it was judged by"),
             claims => format!("{claims} decisions and records that say which {what} they were judged by"),
         };
         let (classes, heads) = (covers(self.claims, "prior classes"), covers(self.head_claims, "heads"));

@@ -1,5 +1,5 @@
 //! The sequence family: rules over the order of actions, one check a rule and scope; and whether the history a gate
-//! says it judged by is the one the log shows ([`crate::prior`]).
+//! says it judged by is the one the log shows ([`crate::prior`]), under a root that the log had ([`crate::read_roots`]).
 //!
 //! A rule spans the whole log, whichever gate and session an action came through: that is what the log is for. Only a
 //! session is a gate's own word: across gates of one session's name it is not judged.
@@ -12,12 +12,14 @@ use crate::calls::CallTerms;
 use crate::key::Key;
 use crate::prior::PriorChecks;
 use crate::quote::quoted;
+use crate::read_roots::{ReadRoots, SignedTree};
 use crate::rules::{Rules, Scope, SequenceRule};
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef, Severity};
+use merkle::RootHash;
 use receipt::body::{Decision, Shown};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Most subjects of one decision that are followed. A call touches a handful; an entry has room for sixteen thousand,
 /// each of which would take a hundred times its bytes.
@@ -33,6 +35,7 @@ pub(crate) struct SequenceChecks {
     /// One a rule, in the order of the rules.
     evaluated: Vec<RuleState>,
     prior: PriorChecks,
+    read_roots: ReadRoots,
     /// Actions with a class, or whose class is only committed to.
     actions: u64,
 }
@@ -60,7 +63,12 @@ impl SequenceChecks {
             without_scope: 0,
             stopped: 0,
         };
-        SequenceChecks { evaluated: rules.sequences.iter().map(state).collect(), prior: PriorChecks::new(), actions: 0 }
+        SequenceChecks {
+            evaluated: rules.sequences.iter().map(state).collect(),
+            prior: PriorChecks::new(),
+            read_roots: ReadRoots::new(),
+            actions: 0,
+        }
     }
 
     /// The log holds receipts whose issuers the auditor did not name: what they say is not known here.
@@ -68,8 +76,10 @@ impl SequenceChecks {
         self.prior.others_before();
     }
 
-    /// What a native decision says of the head that it read its history under.
-    pub(crate) fn head_of(&mut self, at: &ReceiptRef, decision: &Decision) {
+    /// What a native decision says of the head that it read its history under. `roots` are those of the tree so far, at some
+    /// sizes.
+    pub(crate) fn head_of(&mut self, at: &ReceiptRef, decision: &Decision, roots: &BTreeMap<u64, RootHash>) {
+        self.read_roots.add(at, decision, roots);
         let history = decision.history.shown();
         if history.is_some_and(|history| history.witnessed.shown() == Some(&false)) {
             self.prior.unwitnessed(at);
@@ -101,12 +111,13 @@ impl SequenceChecks {
         Ok(())
     }
 
-    pub(crate) fn finish(self, rules: &Rules) -> Vec<Check> {
+    pub(crate) fn finish(self, rules: &Rules, tree: &dyn SignedTree) -> Result<Vec<Check>, ReadError> {
         let states = self.evaluated.into_iter().zip(&rules.sequences);
         let mut checks: Vec<Check> =
             states.map(|(state, rule)| state.finish(rule, self.actions, rules.from_file)).collect();
         checks.extend(self.prior.finish());
-        checks
+        checks.push(self.read_roots.finish(tree)?);
+        Ok(checks)
     }
 }
 

@@ -18,11 +18,12 @@ use crate::kept::KeptProofs;
 use crate::pass::{Page, Pass};
 use crate::sequence::SequenceChecks;
 use crate::signers::{Entry, Signers};
-use merkle::LeafIndex;
+use merkle::{LeafIndex, RootHash};
 use note::KeyTables;
 use rayon::prelude::*;
 use receipt::Body;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Issuers whose keys are kept prepared during one judgement: 14 MiB of tables at most.
 const PREPARED_KEYS: usize = 256;
@@ -72,7 +73,7 @@ impl Walk {
                     let next = pass.next_chunk()?;
                     for entry in prepared {
                         pass.grow(entry.leaf)?;
-                        self.place(entry, kept, calls)?;
+                        self.place(entry, kept, calls, pass.roots())?;
                     }
                     Ok(next)
                 },
@@ -85,13 +86,19 @@ impl Walk {
     }
 
     /// The next entry of the log.
-    fn place(&mut self, entry: Entry, kept: &mut KeptProofs, calls: &CallTerms<'_>) -> Result<(), ReadError> {
+    fn place(
+        &mut self,
+        entry: Entry,
+        kept: &mut KeptProofs,
+        calls: &CallTerms<'_>,
+        roots: &BTreeMap<u64, RootHash>,
+    ) -> Result<(), ReadError> {
         kept.compare(LeafIndex(entry.index), &entry.leaf);
         let Some((at, receipt)) = self.issuers.place(entry, calls.read_entry)? else { return Ok(()) };
         self.calls.add(calls, &at, &receipt)?;
         let action = match receipt.body() {
             Body::Decision(decision) => {
-                self.sequence.head_of(&at, decision);
+                self.sequence.head_of(&at, decision, roots);
                 Some(Action::of_decision(at, decision))
             }
             Body::Foreign(carried) => self.foreign.add(&at, carried, &calls.rules.foreign_keys),

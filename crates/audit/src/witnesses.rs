@@ -4,6 +4,7 @@
 //! name, and so the keys of one witness, of which the policy has a line each, share it. The journals are read by
 //! [`crate::journal`].
 
+use crate::amount::amount;
 use crate::bundle::{BundleSource, MAX_NOTE_BYTES, ReadError, read_part, witness_dir};
 use crate::heads::{Heads, KnownHead, Source};
 use crate::journal::{JOURNAL_LAG_MS, Journal, JournalEnd, JournalReading};
@@ -260,8 +261,8 @@ fn judge_ends(watches: &[Watch], ends: &[Option<JournalEnd>], known: &mut CheckB
                 let (name, other) = (quoted(watch.name.as_str()), quoted(other.name.as_str()));
                 [
                     format!(
-                        "the journal of witness {name} has {} lines, the last one of {}; the journal of witness {other} tells of {size} lines at {}",
-                        end.size,
+                        "the journal of witness {name} has {}, the last one of {}; the journal of witness {other} tells of {size} at {}",
+                        amount(end.size, "line", "lines"),
                         show_time(UnixMillis(end.until_ms)),
                         show_time(UnixMillis(at_ms))
                     ),

@@ -1,7 +1,7 @@
 //! The sequence family over native decisions, and over samples of the seed scenarios made here.
 
 use crate::world;
-use audit::{Rules, Severity, Status, Verdict};
+use audit::{MemoryBundle, Rules, Severity, Status, Verdict};
 use serde_json::{Value, json};
 use world::{World, decision, told};
 
@@ -426,4 +426,101 @@ fn a_history_read_under_a_head_that_nobody_vouched_for_is_told() {
         let verdict = world.verdict();
         assert_eq!((verdict.exit_code, verdict.count("history-unwitnessed")), (0, notices), "{}", told(&verdict));
     }
+}
+
+/// A decision of the world's first gate, judged under this root of the log's first so many entries.
+fn judged_under(size: u64, root: &str, allowed: bool) -> Value {
+    let mut body = decision("9", allowed, "READ", "s1", "", "u1");
+    body["history"] = json!({"size": size, "root": root, "witnessed": true});
+    body
+}
+
+/// The root of the world's log at a size.
+fn root(world: &World, size: u64) -> String {
+    merkle::root_of(&world.log.tree, merkle::TreeSize(size)).unwrap().0.to_base64()
+}
+
+/// A log of 700 entries and two heads, so that most sizes have none.
+fn long_world() -> World {
+    let mut world = World::new();
+    for _ in 0..400 {
+        world.log_body(0, r#"{"type":"heartbeat"}"#);
+    }
+    world.seal();
+    for _ in 0..299 {
+        world.log_body(0, r#"{"type":"heartbeat"}"#);
+    }
+    world
+}
+
+#[test]
+fn the_root_that_a_gate_judged_under_is_held_against_the_logs_at_any_size() {
+    let world = long_world();
+    for size in [0, 1, 2, 255, 256, 257, 401, 512, 699, 700] {
+        let other = root(&world, if size == 7 { 8 } else { 7 });
+        for (claimed, found) in [(root(&world, size), 0), (other, 1)] {
+            for allowed in [true, false] {
+                let mut world = world.clone();
+                world.log_body(0, &judged_under(size, &claimed, allowed).to_string());
+                world.seal();
+                let verdict = world.verdict();
+                let check = verdict.check("sequence/history-roots").unwrap();
+                assert_eq!(check.count("history-root-differs"), found, "{size} {allowed}: {}", told(&verdict));
+                assert_eq!(check.count("history-root-unjudged"), 0, "{size}: {}", told(&verdict));
+                // Nothing was let through by a denial.
+                assert_eq!(verdict.exit_code, u8::from(found > 0 && allowed), "{size} {allowed}: {}", told(&verdict));
+                assert_eq!(check.status == Status::Ok, found == 0, "{size} {allowed}: {}", told(&verdict));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_root_that_the_bundle_cannot_tell_is_not_checked_and_accuses_nobody() {
+    type Damage = fn(&mut MemoryBundle);
+    let cases: [(&str, u64, Damage); 3] = [
+        ("vouches for so many", 5_000, |_| {}),
+        ("tiles that tell the root there are not in the bundle", 300, |bundle| {
+            for path in ["log/tile/0/001", "log/tile/0/000"] {
+                assert!(bundle.remove(path).is_some(), "{path}");
+            }
+        }),
+        ("is no hash in base64", 300, |_| {}),
+    ];
+    for (why, size, damage) in cases {
+        for (allowed, severity) in [(true, Severity::NotChecked), (false, Severity::Notice)] {
+            let mut world = long_world();
+            let claimed = if why.contains("base64") { "no root".to_owned() } else { root(&world, 7) };
+            world.log_body(0, &judged_under(size, &claimed, allowed).to_string());
+            world.seal();
+            let mut bundle = world.bundle();
+            damage(&mut bundle);
+            let verdict = world.audit(&bundle);
+            let check = verdict.check("sequence/history-roots").unwrap();
+            let found: Vec<_> = check.findings.iter().map(|finding| (finding.code, finding.severity)).collect();
+            assert_eq!(found, [("history-root-unjudged", severity)], "{why}: {}", told(&verdict));
+            assert!(check.findings[0].shown.contains(why), "{}", told(&verdict));
+            assert_eq!(check.required, allowed);
+        }
+    }
+}
+
+#[test]
+fn a_gate_that_judged_under_a_head_that_the_log_signed_of_another_history_is_not_accused() {
+    let mut world = long_world();
+    let mut second = world.clone();
+    second.log_body(0, r#"{"type":"heartbeat","other":true}"#);
+    let other = second.log.seal();
+    world.log_body(0, r#"{"type":"heartbeat"}"#);
+    let size = other.checkpoint().size.0;
+    world.log_body(0, &judged_under(size, &root(&second, size), true).to_string());
+    world.seal();
+    // Nobody else saw that head.
+    let alone = world.verdict();
+    assert_eq!((alone.exit_code, alone.count("history-root-differs")), (1, 1), "{}", told(&alone));
+    let finding = &alone.check("sequence/history-roots").unwrap().findings[0];
+    assert!(finding.not_shown.contains("or the log showed it another history"), "{finding:?}");
+    world.log.heads.insert(1, other);
+    let verdict = world.verdict();
+    assert_eq!((verdict.count("history-root-differs"), verdict.count("log-fork")), (0, 1), "{}", told(&verdict));
 }

@@ -131,15 +131,22 @@ pub(crate) enum KeyPurpose {
     WitnessMldsa,
 }
 
-/// The log, and how long to try to reach it.
+/// The log that a gate writes to.
 #[derive(Debug, Args)]
-pub(crate) struct ToLog {
+pub(crate) struct WhichLog {
     /// The log's address
     #[arg(long, value_name = "URL")]
     pub(crate) log: Option<String>,
     /// The log's vkey
     #[arg(long, value_name = "VKEY")]
     pub(crate) log_key: Option<String>,
+}
+
+/// The log, and how long to try to reach it.
+#[derive(Debug, Args)]
+pub(crate) struct ToLog {
+    #[command(flatten)]
+    pub(crate) log: WhichLog,
     /// Seconds after which a log that cannot be reached is given up; the receipts stay in the outbox [default: 60]
     #[arg(long, value_name = "N")]
     pub(crate) give_up_s: Option<u64>,
@@ -161,13 +168,20 @@ pub(crate) enum WaitFor {
 
 /// Whose receipts they are, and where they are kept.
 #[derive(Debug, Args)]
-pub(crate) struct FromGate {
+pub(crate) struct WhichStream {
     /// The issuer's private key file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) key: Option<PathBuf>,
     /// The outbox's directory; made if need be
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) outbox: Option<PathBuf>,
+}
+
+/// The stream, and how lines go into it.
+#[derive(Debug, Args)]
+pub(crate) struct FromGate {
+    #[command(flatten)]
+    pub(crate) stream: WhichStream,
     /// For the stream's first receipt: the longest silence the gate allows itself, in milliseconds
     #[arg(long, value_name = "N")]
     pub(crate) heartbeat_ms: Option<u64>,
@@ -354,18 +368,10 @@ Examples:
 pub(crate) struct Sidecar {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// The log's address
-    #[arg(long, value_name = "URL")]
-    pub(crate) log: Option<String>,
-    /// The log's vkey
-    #[arg(long, value_name = "VKEY")]
-    pub(crate) log_key: Option<String>,
-    /// The issuer's private key file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) key: Option<PathBuf>,
-    /// The outbox's directory; made if need be
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) outbox: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) log: WhichLog,
+    #[command(flatten)]
+    pub(crate) stream: WhichStream,
     /// Whom to trust for histories, as a tlog-policy file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) policy: Option<PathBuf>,
@@ -395,11 +401,8 @@ pub(crate) struct Sidecar {
 impl Sidecar {
     /// As configuration.
     pub(crate) fn set_in(&self, flags: Flags) -> Flags {
-        flags
-            .set("log", self.log.clone())
-            .set("log_key", self.log_key.clone())
-            .set_path("key", self.key.as_deref())
-            .set_path("outbox", self.outbox.as_deref())
+        self.stream
+            .set_in(self.log.set_in(flags))
             .set_path("policy", self.policy.as_deref())
             .set("heartbeat_ms", self.heartbeat_ms.map(seconds))
             .set("sidecar_listen", self.listen.clone())
@@ -422,24 +425,29 @@ impl Outbox {
     }
 }
 
+impl WhichLog {
+    fn set_in(&self, flags: Flags) -> Flags {
+        flags.set("log", self.log.clone()).set("log_key", self.log_key.clone())
+    }
+}
+
+impl WhichStream {
+    fn set_in(&self, flags: Flags) -> Flags {
+        flags.set_path("key", self.key.as_deref()).set_path("outbox", self.outbox.as_deref())
+    }
+}
+
 impl ToLog {
     /// As configuration.
     pub(crate) fn set_in(&self, flags: Flags) -> Flags {
-        flags
-            .set("log", self.log.clone())
-            .set("log_key", self.log_key.clone())
-            .set("give_up_s", self.give_up_s.map(seconds))
-            .set_path("policy", self.policy.as_deref())
+        self.log.set_in(flags).set("give_up_s", self.give_up_s.map(seconds)).set_path("policy", self.policy.as_deref())
     }
 }
 
 impl FromGate {
     /// As configuration.
     pub(crate) fn set_in(&self, flags: Flags) -> Flags {
-        flags
-            .set_path("key", self.key.as_deref())
-            .set_path("outbox", self.outbox.as_deref())
-            .set("heartbeat_ms", self.heartbeat_ms.map(seconds))
+        self.stream.set_in(flags).set("heartbeat_ms", self.heartbeat_ms.map(seconds))
     }
 }
 

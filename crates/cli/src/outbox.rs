@@ -6,6 +6,7 @@ use crate::files::write_whole;
 use crate::listing::Lister;
 use crate::settings::Settings;
 use crate::submission::{policy_to_wait_for, sender};
+use audit::amount::amount;
 use client::outbox::{Status, Verification};
 use client::{Outbox, OutboxError, OutboxView};
 use note::VerifierKey;
@@ -56,12 +57,17 @@ fn print_status(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         0 => writeln!(out, "dropped       0")?,
         dropped => writeln!(
             out,
-            "dropped       {dropped} beginnings of receipts that a crash cut off; never returned, never sent, kept in `dropped`"
+            "dropped       {} that a crash cut off; never returned, never sent, kept in `dropped`",
+            amount(dropped, "beginning of a receipt", "beginnings of receipts")
         )?,
     }
     if status.drops > 0 {
         let drops = status.drops;
-        writeln!(out, "LET THROUGH   {drops} actions ran without a receipt (the gate fails open), kept in `drops`")?;
+        writeln!(
+            out,
+            "LET THROUGH   {} ran without a receipt (the gate fails open), kept in `drops`",
+            amount(drops, "action", "actions")
+        )?;
     }
     match status.alarms {
         0 => Ok(()),
@@ -149,7 +155,11 @@ fn print_verification(out: &mut dyn Write, verification: &Verification) -> io::R
     }
     writeln!(
         out,
-        "{receipts} receipts checked, {proofs} proofs checked, {unproven} receipts without a proof, {faults} faults"
+        "{} checked, {} checked, {} without a proof, {}",
+        amount(*receipts, "receipt", "receipts"),
+        amount(*proofs, "proof", "proofs"),
+        amount(*unproven, "receipt", "receipts"),
+        amount(*faults, "fault", "faults")
     )?;
     match *unproven {
         0 => Ok(()),
@@ -185,13 +195,17 @@ fn proofs(arguments: &OutboxProofs) -> Result<ExitStatus, Failure> {
             }
         }
     }
-    Output::new(arguments.common.json)
-        .print(&written, |to| writeln!(to, "{} proofs, each beside its entry, in {}", written.proofs, out.display()));
+    Output::new(arguments.common.json).print(&written, |to| {
+        writeln!(to, "{}, each beside its entry, in {}", amount(written.proofs, "proof", "proofs"), out.display())
+    });
     if status.acknowledged < status.receipts {
         let unproven = status.receipts - status.acknowledged;
         complain(
             crate::PROGRAM,
-            format!("{unproven} receipts have no proof yet; run `counterfoil outbox flush` first to have them all"),
+            format!(
+                "{} no proof yet; run `counterfoil outbox flush` first to have all",
+                amount(unproven, "receipt has", "receipts have")
+            ),
         );
     }
     Ok(ExitStatus::Ok)

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::input::{Input, InputBody, source_name};
 use crate::listing::Lister;
 use crate::settings::Settings;
+use audit::amount::amount;
 use client::outbox::{BodyFault, GateDescription, SubmittedInput};
 use client::{Outbox, OutboxError, SendError, Sender};
 use note::Policy;
@@ -128,7 +129,8 @@ async fn read_send_list(mut reader: Reader, mut sending: Sender, lister: Lister)
         complain(
             crate::PROGRAM,
             format!(
-                "{known} of the lines were in the outbox already and were not signed again (--again signs them once more)"
+                "{} in the outbox already and not signed again (--again signs them once more)",
+                amount(known, "of the lines was", "of the lines were")
             ),
         );
     }
@@ -230,7 +232,7 @@ impl Reader {
                 self.tell_strange_types(lines);
                 return (seqs, Ok(()));
             }
-            Err(OutboxError::Body { place, reason }) => (place, reason),
+            Err(OutboxError::Body { place, reason, .. }) => (place, reason),
             Err(error) => return (Vec::new(), Err(error.into())),
         };
         let (place, reason) = bad;

@@ -2,6 +2,7 @@
 //!
 //! Signatures are checked by whoever knows the key: every proof comes as an [`OfferedProof`].
 
+use crate::amount::{amount, receipts};
 use crate::http::{FetchError, Refusal, Request};
 use crate::log::LogClient;
 use crate::proof::OfferedProof;
@@ -124,7 +125,11 @@ impl LogClient {
         let bad = |reason: String| FetchError::bad_body(&url, reason);
         let lines = lines(&answer).map_err(bad)?;
         if lines.len() != entries.len() {
-            return Err(bad(format!("{} verdicts came for {} receipts", lines.len(), entries.len())));
+            return Err(bad(format!(
+                "{} came for {}",
+                amount(lines.len() as u64, "verdict", "verdicts"),
+                receipts(entries.len() as u64)
+            )));
         }
         lines
             .into_iter()

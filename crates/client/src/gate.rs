@@ -46,7 +46,7 @@ pub use status::{DropCounts, GateStatus};
 use crate::history::{History, HistoryConfig, HistorySettings};
 use crate::http::BoundedClient;
 use crate::log::LogClient;
-use crate::outbox::{GateDescription, NewBody, Outbox, OutboxError, Queued};
+use crate::outbox::{GateDescription, NewBody, Outbox, OutboxError, OutboxReader, Queued};
 use crate::sender::{Honour, Patience, Sender};
 use bodies::DecisionText;
 use core::{Asked, Core};
@@ -84,8 +84,9 @@ pub struct Report {
 }
 
 impl Gate {
-    /// Opens the gate: takes the outbox's lock, writes the outcome `unknown` of every allowed action that an earlier process
-    /// left, and starts to send. The log need not be there.
+    /// Opens the gate: takes the outbox's lock, and starts to send. The log need not be there. Once it was asked for its stream
+    /// of this issuer, reached or not, the outcome `unknown` of every allowed action that an earlier process left is
+    /// written; it waits for that, as an older copy of an outbox must not sign on.
     ///
     /// # Errors
     /// [`GateError`]: another process has the outbox, its files do not fit the key or the log, or the disk refuses.
@@ -153,7 +154,7 @@ impl Gate {
     /// [`GateError`]: decisions and outcomes, and what the gate writes by itself, are refused.
     pub fn append(&self, body: &str) -> Result<Queued, GateError> {
         let members =
-            ijson::parse_object(body).map_err(|fault| OutboxError::Body { place: 0, reason: fault.into() })?;
+            ijson::parse_object(body).map_err(|fault| OutboxError::Body { place: 0, of: 1, reason: fault.into() })?;
         match members.get("type").and_then(serde_json::Value::as_str) {
             Some(scoped @ ("outcome" | "decision")) => return Err(GateError::ScopeOnly(scoped.to_owned())),
             Some(reserved @ ("open" | "close" | "rotate" | "heartbeat" | "dropped")) => {
@@ -185,15 +186,18 @@ impl Gate {
         self.core().lock_open()?.rotate(new)
     }
 
-    /// Waits until the log has taken and proved everything that is signed now, at most `timeout`.
+    /// Waits until the log has taken and proved everything that is signed now or that an earlier process left to be, at most
+    /// `timeout`.
     ///
     /// # Errors
     /// [`GateError::NotInTime`], or [`GateError::Sender`] where the sender has stopped. Nothing is lost.
     pub fn flush(&self, timeout: Duration) -> Result<(), GateError> {
         let core = self.core();
-        let (begun, seq) = (Instant::now(), core.outbox.next_seq()?);
+        let until = Instant::now().checked_add(timeout);
         self.0.worker.send_now();
-        if core.wait_acknowledged(seq, begun.checked_add(timeout)) {
+        let asked = core.wait_asked(until);
+        let seq = core.outbox.next_seq()?;
+        if asked && core.wait_acknowledged(seq, until) {
             return Ok(());
         }
         let unsent = seq.0.saturating_sub(*core.outbox.watch_acknowledged().borrow());
@@ -227,11 +231,16 @@ impl Gate {
         self.0.worker.stop();
     }
 
-    /// The outbox, to look things up in: receipts, proofs, disclosures.
+    /// The outbox, to look things up in: receipts, proofs, disclosures. Only the gate itself signs:
     ///
-    /// What is appended there by hand passes the gate by.
-    pub fn outbox(&self) -> &Outbox {
-        &self.core().outbox
+    /// ```compile_fail
+    /// # use counterfoil_client as client;
+    /// # fn around(gate: &client::Gate) {
+    /// gate.outbox().append(r#"{"type":"outcome","executed":true}"#, receipt::UnixMillis(0));
+    /// # }
+    /// ```
+    pub fn outbox(&self) -> OutboxReader {
+        self.core().outbox.reader()
     }
 
     fn core(&self) -> &Core {

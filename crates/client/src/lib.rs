@@ -31,6 +31,7 @@
 
 pub mod add_checkpoint;
 pub mod address;
+mod amount;
 pub mod calls;
 pub mod gate;
 pub mod history;

@@ -5,6 +5,7 @@ extern crate counterfoil_client as client;
 
 mod gate;
 mod gate_kill;
+mod gate_scene;
 mod gate_sending;
 mod history;
 mod history_vectors;

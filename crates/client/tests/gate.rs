@@ -1,65 +1,18 @@
 //! The gate as its author uses it: decisions are durable before anything runs, and every scope ends in the outcome that
 //! its end calls for.
 
-use crate::strict_log;
-use client::gate::{Act, ArgsMode, Decision, Gate, GateConfig, GateError, Report};
-use client::outbox::{Outbox, OutboxView};
-use client::{GateDescription, Patience};
-use note::{KeyKind, KeyName, SigningKey};
+use crate::gate_scene;
+use client::gate::{Act, ArgsMode, Decision, Gate, GateError, Report};
+use client::outbox::OutboxView;
+use gate_scene::{LONG, NOW, allow, bodies, body, config, copy_of, open, wait_until_nothing_is_owed};
 use receipt::body::Executes;
-use receipt::{Receipt, SeqNo, UnixMillis};
+use receipt::{SeqNo, UnixMillis};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use strict_log::log_key;
-
-const NOW: u64 = 1_790_000_000_000;
-const LONG: Duration = Duration::from_secs(60);
-
-fn key() -> SigningKey {
-    named_key(1)
-}
-
-fn named_key(seed: u8) -> SigningKey {
-    SigningKey::from_seed(KeyName::new("gate.example/support-1").unwrap(), KeyKind::Ed25519, [seed; 32])
-}
-
-/// A gate whose log is nowhere.
-fn config(dir: &Path) -> GateConfig {
-    to(dir, "http://127.0.0.1:9/")
-}
-
-fn to(dir: &Path, url: &str) -> GateConfig {
-    let mut config = GateConfig::new(dir, key(), url.parse().unwrap(), log_key().verifier());
-    config.clock = Arc::new(|| UnixMillis(NOW));
-    config.patience = Patience {
-        first_pause: Duration::from_millis(2),
-        longest_pause: Duration::from_millis(20),
-        ..Patience::default()
-    };
-    config
-}
-
-fn open(dir: &Path) -> Gate {
-    Gate::open(config(dir)).unwrap()
-}
-
-fn body(receipt: &Receipt) -> Value {
-    serde_json::from_str(receipt.body_text()).unwrap()
-}
-
-/// The bodies from seq 1 on.
-fn bodies(dir: &Path) -> Vec<Value> {
-    let outbox = Outbox::open(dir, key(), GateDescription::default()).unwrap();
-    (1..outbox.next_seq().unwrap().0).map(|seq| body(&outbox.receipt(SeqNo(seq)).unwrap().unwrap())).collect()
-}
-
-fn allow(request_id: &str) -> Decision {
-    Decision::new(true).request_id(request_id)
-}
 
 #[test]
 fn a_decision_is_on_disk_before_the_action_runs_and_its_outcome_afterwards() {
@@ -211,7 +164,10 @@ fn what_a_gate_that_stopped_left_open_gets_the_outcome_unknown_at_the_next_start
     for name in ["receipts", "acknowledged", "open"] {
         std::fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
     }
-    drop(Gate::open(config(copy.path())).unwrap());
+    let gate = open(copy.path());
+    wait_until_nothing_is_owed(&gate);
+    assert_eq!(gate.status().unwrap().open_decisions, 0);
+    drop(gate);
     let bodies = bodies(copy.path());
     let left = &bodies[bodies.len() - 3..];
     for (number, outcome) in (1..).zip(left) {
@@ -223,8 +179,41 @@ fn what_a_gate_that_stopped_left_open_gets_the_outcome_unknown_at_the_next_start
         );
     }
     // And only once.
-    drop(Gate::open(config(copy.path())).unwrap());
-    assert_eq!(self::bodies(copy.path()).len(), bodies.len());
+    let gate = open(copy.path());
+    assert_eq!(gate.status().unwrap().owed, 0);
+    drop(gate);
+    assert_eq!(gate_scene::bodies(copy.path()).len(), bodies.len());
+}
+
+#[test]
+fn a_request_that_comes_again_before_the_log_was_asked_ends_the_call_that_was_left_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let gate = open(dir.path());
+    for number in 1..4 {
+        std::mem::forget(gate.decide(allow(&format!("r-{number}"))).unwrap());
+    }
+    gate.close();
+    let copy = copy_of(dir.path());
+    // A log that takes the connection and says nothing.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gate = Gate::open(gate_scene::to(copy.path(), &format!("http://{}/", mute.local_addr().unwrap()))).unwrap();
+    let status = gate.status().unwrap();
+    assert_eq!((status.owed, status.open_decisions), (3, 3));
+    let metric = "counterfoil_gate_owed{issuer=\"gate.example/support-1\"} 3\n";
+    assert!(gate.metrics().contains(metric), "{}", gate.metrics());
+    drop(gate.decide(allow("r-2")).unwrap());
+    assert_eq!(gate.status().unwrap().owed, 2);
+    drop(gate);
+    let written: Vec<_> = bodies(copy.path())[3..].to_vec();
+    assert_eq!((&written[0]["type"], &written[0]["request_id"]), (&json!("outcome"), &json!("r-2")));
+    assert_eq!(told(&written[0]), (false, true, Some("outcome-unknown: the gate stopped before it could tell")));
+    assert_eq!((&written[1]["type"], &written[2]["type"], written.len()), (&json!("decision"), &json!("outcome"), 3));
+    // A stream that is ended ends with all of them.
+    let gate = Gate::open(gate_scene::to(copy.path(), &format!("http://{}/", mute.local_addr().unwrap()))).unwrap();
+    assert_eq!(gate.end(Duration::ZERO).unwrap_err().code(), "log-unreachable");
+    drop(gate);
+    let written: Vec<_> = bodies(copy.path())[6..].to_vec();
+    assert_eq!(written.iter().map(|body| body["type"].clone()).collect::<Vec<_>>(), ["outcome", "outcome", "close"]);
 }
 
 #[test]
@@ -241,10 +230,11 @@ fn the_list_of_open_calls_is_believed_only_where_it_fits_the_receipts() {
         gate.deny(Decision::new(true).request_id("r-0")).unwrap();
         std::mem::forget(gate.decide(allow("r-1")).unwrap());
         gate.close();
-        let copy = tempfile::tempdir().unwrap();
-        std::fs::copy(dir.path().join("receipts"), copy.path().join("receipts")).unwrap();
+        let copy = copy_of(dir.path());
         std::fs::write(copy.path().join("open"), saved).unwrap();
-        drop(Gate::open(config(copy.path())).unwrap());
+        let gate = open(copy.path());
+        wait_until_nothing_is_owed(&gate);
+        drop(gate);
         assert_eq!(last_outcome(copy.path())["request_id"], "r-1", "{saved}");
         assert_eq!(bodies(copy.path()).len(), 3, "{saved}");
     }

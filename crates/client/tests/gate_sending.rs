@@ -1,63 +1,15 @@
 //! The gate and its log: what is sent and when, what stops it, what it says when it has nothing to say.
 
-use crate::strict_log;
-use client::Patience;
-use client::gate::{Decision, Gate, GateConfig, Sending, WhenFull};
-use client::outbox::{GateDescription, Outbox};
-use note::{KeyKind, KeyName, SigningKey};
-use receipt::{Receipt, SeqNo, UnixMillis};
+use crate::{gate_scene, strict_log};
+use client::gate::{Decision, Gate, Sending, WhenFull};
+use gate_scene::{LONG, NOW, allow, bodies, config, copy_of, key, named_key, open, to, wait_for};
+use receipt::{SeqNo, UnixMillis};
 use serde_json::{Value, json};
 use std::convert::Infallible;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use strict_log::{Misbehaviour, StrictLog, log_key};
-
-const NOW: u64 = 1_790_000_000_000;
-const LONG: Duration = Duration::from_secs(60);
-
-fn key() -> SigningKey {
-    named_key(1)
-}
-
-fn named_key(seed: u8) -> SigningKey {
-    SigningKey::from_seed(KeyName::new("gate.example/support-1").unwrap(), KeyKind::Ed25519, [seed; 32])
-}
-
-/// A gate whose log is nowhere.
-fn config(dir: &Path) -> GateConfig {
-    to(dir, "http://127.0.0.1:9/")
-}
-
-fn to(dir: &Path, url: &str) -> GateConfig {
-    let mut config = GateConfig::new(dir, key(), url.parse().unwrap(), log_key().verifier());
-    config.clock = Arc::new(|| UnixMillis(NOW));
-    config.patience = Patience {
-        first_pause: Duration::from_millis(2),
-        longest_pause: Duration::from_millis(20),
-        ..Patience::default()
-    };
-    config
-}
-
-fn open(dir: &Path) -> Gate {
-    Gate::open(config(dir)).unwrap()
-}
-
-fn body(receipt: &Receipt) -> Value {
-    serde_json::from_str(receipt.body_text()).unwrap()
-}
-
-/// The bodies from seq 1 on.
-fn bodies(dir: &Path) -> Vec<Value> {
-    let outbox = Outbox::open(dir, key(), GateDescription::default()).unwrap();
-    (1..outbox.next_seq().unwrap().0).map(|seq| body(&outbox.receipt(SeqNo(seq)).unwrap().unwrap())).collect()
-}
-
-fn allow(request_id: &str) -> Decision {
-    Decision::new(true).request_id(request_id)
-}
+use strict_log::{Misbehaviour, StrictLog};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_gate_let_through_is_counted_and_told_to_the_log_before_anything_else() {
@@ -150,9 +102,7 @@ async fn a_silent_gate_says_heartbeat_and_a_busy_one_does_not() {
         config.heartbeat_ms = Some(50);
         let gate = Gate::open(config).unwrap();
         // However slow the machine is, they come.
-        while gate.outbox().next_seq().unwrap() < SeqNo(4) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(|| (gate.outbox().next_seq().unwrap() >= SeqNo(4)).then_some(()));
         drop(gate);
         assert!(bodies(&path).iter().all(|body| *body == json!({"type": "heartbeat"})));
         let quiet = tempfile::tempdir().unwrap();
@@ -182,9 +132,11 @@ async fn a_log_that_is_away_does_not_know_the_gate_or_fails_is_told_and_tried_ag
         for number in 0..1_500 {
             ids.push(gate.deny(Decision::new(true).request_id(format!("r-{number}"))).unwrap().unwrap().id);
         }
-        let in_time = gate.flush(Duration::from_millis(100)).unwrap_err();
-        assert_eq!(in_time.code(), "log-unreachable");
-        let Sending::Failing { code, sentence } = gate.status().unwrap().sender else { panic!("{in_time}") };
+        let (code, sentence) = wait_for(|| match gate.status().unwrap().sender {
+            Sending::Failing { code, sentence } => Some((code, sentence)),
+            _ => None,
+        });
+        assert_eq!(gate.flush(Duration::from_millis(10)).unwrap_err().code(), "log-unreachable");
         assert_eq!(code, "unknown-issuer");
         assert!(sentence.contains("issuer add"), "{sentence}");
         assert!(gate.metrics().contains("counterfoil_gate_sender_failing{issuer=\"gate.example/support-1\"} 1"));
@@ -217,16 +169,15 @@ async fn a_log_that_is_away_does_not_know_the_gate_or_fails_is_told_and_tried_ag
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_of_an_outbox_sends_nothing_and_decides_nothing_more_once_the_log_has_told() {
+async fn an_older_copy_of_an_outbox_signs_nothing_once_the_log_has_told_not_even_what_it_owes() {
     let dir = tempfile::tempdir().unwrap();
     let log = StrictLog::start(&[&key()]).await;
     let (path, url) = (dir.path().to_owned(), log.url.clone());
     tokio::task::spawn_blocking(move || {
-        let copy = tempfile::tempdir().unwrap();
         let gate = Gate::open(to(&path, &url)).unwrap();
-        gate.deny(Decision::new(true)).unwrap();
-        std::fs::copy(path.join("receipts"), copy.path().join("receipts")).unwrap();
-        gate.deny(Decision::new(true)).unwrap();
+        let act = gate.decide(allow("r-0")).unwrap();
+        let copy = copy_of(&path);
+        drop(act);
         gate.flush(LONG).unwrap();
         drop(gate);
         let gate = Gate::open(to(copy.path(), &url)).unwrap();
@@ -234,10 +185,40 @@ async fn an_older_copy_of_an_outbox_sends_nothing_and_decides_nothing_more_once_
         let refused = gate.decide(allow("r-1")).map(|_| ()).unwrap_err();
         assert_eq!(refused.code(), "outbox-behind");
         assert!(refused.to_string().contains("newest copy"), "{refused}");
+        // Asked once more, as the worker does.
+        assert_eq!(gate.flush(LONG).unwrap_err().code(), "outbox-behind");
+        let status = gate.status().unwrap();
+        assert_eq!((status.owed, status.open_decisions, status.outbox.receipts), (1, 1, 2));
     })
     .await
     .unwrap();
     assert_eq!(log.bodies(&key()).len(), 3);
+    log.assert_spotless();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_stopped_gate_left_is_signed_once_the_log_has_shown_the_same_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = StrictLog::start(&[&key()]).await;
+    let (path, url) = (dir.path().to_owned(), log.url.clone());
+    tokio::task::spawn_blocking(move || {
+        let gate = Gate::open(to(&path, &url)).unwrap();
+        for number in 0..3 {
+            std::mem::forget(gate.decide(allow(&format!("r-{number}"))).unwrap());
+        }
+        gate.flush(LONG).unwrap();
+        gate.close();
+        let copy = copy_of(&path);
+        let gate = Gate::open(to(copy.path(), &url)).unwrap();
+        // Waits for what is left, too.
+        gate.flush(LONG).unwrap();
+        let status = gate.status().unwrap();
+        assert_eq!((status.owed, status.open_decisions, status.outbox.acknowledged), (0, 0, 7));
+    })
+    .await
+    .unwrap();
+    let unknown = log.bodies(&key()).iter().filter(|body| body.contains(r#""unknown":true"#)).count();
+    assert_eq!((log.bodies(&key()).len(), unknown), (7, 3));
     log.assert_spotless();
 }
 
@@ -250,8 +231,7 @@ async fn a_gate_whose_key_signed_another_stream_signs_nothing_more_whatever_it_d
         tokio::task::spawn_blocking(move || {
             let gate = Gate::open(to(&path, &url)).unwrap();
             gate.deny(allow("r-0")).unwrap();
-            let copy = tempfile::tempdir().unwrap();
-            std::fs::copy(path.join("receipts"), copy.path().join("receipts")).unwrap();
+            let copy = copy_of(&path);
             gate.deny(allow("r-1")).unwrap();
             gate.flush(LONG).unwrap();
             drop(gate);
@@ -270,13 +250,20 @@ async fn a_gate_whose_key_signed_another_stream_signs_nothing_more_whatever_it_d
             assert_eq!(gate.reported("r-3", &Default::default()).unwrap_err().code(), stopped);
             assert_eq!(gate.rotate(named_key(2)).unwrap_err().code(), stopped);
             assert_eq!(gate.end(LONG).unwrap_err().code(), stopped);
-            if let Ok(scope) = scope {
+            let ran = scope.is_ok();
+            if let Ok(mut scope) = scope {
+                scope.call(|| Ok::<_, Infallible>(())).unwrap();
                 assert_eq!(scope.finish().unwrap_err().code(), stopped);
             }
             drop(waiting);
             // Longer than a heartbeat and a look at what is owed take.
             std::thread::sleep(Duration::from_millis(1_500));
             assert_eq!((gate.outbox().next_seq().unwrap(), gate.status().unwrap().drops.count), (signed, 0));
+            // What ran is owed, and lost with the process: the newest copy says of its own calls what it knows.
+            let owed = u64::from(ran);
+            assert_eq!(gate.status().unwrap().owed, owed);
+            let metric = format!("counterfoil_gate_owed{{issuer=\"gate.example/support-1\"}} {owed}\n");
+            assert!(gate.metrics().contains(&metric), "{}", gate.metrics());
         })
         .await
         .unwrap();

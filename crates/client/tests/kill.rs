@@ -16,6 +16,9 @@ use std::time::Duration;
 use strict_log::{Misbehaviour, StrictLog, log_key};
 
 const ROUNDS: u64 = 20;
+/// Most receipts that a gate is told of before its life is counted; one in so many is killed whether it was told or not.
+const MOST_RETURNED: u64 = 40;
+const STILLBORN: u64 = 5;
 const DIRECTORY: &str = "COUNTERFOIL_KILL_TEST_DIRECTORY";
 const LOG: &str = "COUNTERFOIL_KILL_TEST_LOG";
 const ROUND: &str = "COUNTERFOIL_KILL_TEST_ROUND";
@@ -77,16 +80,20 @@ async fn a_gate_killed_at_random_moments_loses_nothing_forks_nothing_and_repeats
     eprintln!("seed {seed}");
     let mut random = u64::from(seed);
     let mut returned: Vec<(u64, String, String)> = Vec::new();
+    let mut awaited = 0;
     for round in 0..ROUNDS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let life = Duration::from_millis(20 + (random >> 33) % 250);
+        let least = if round.is_multiple_of(STILLBORN) { 0 } else { 1 + (random >> 21) % MOST_RETURNED };
+        awaited += least;
         let (dir, url) = (dir.path().to_owned(), log.url.clone());
-        returned.extend(tokio::task::spawn_blocking(move || run_and_kill(&dir, &url, round, life)).await.unwrap());
+        returned
+            .extend(tokio::task::spawn_blocking(move || run_and_kill(&dir, &url, round, (least, life))).await.unwrap());
     }
     let outbox = Outbox::open(dir.path(), key(), GateDescription::default()).unwrap();
     log.lock().otherwise = |_| None;
-    sender(outbox.clone(), log.client(), Some(Duration::from_secs(30))).flush().await.unwrap();
-    assert!(returned.len() > 100, "only {} receipts in all rounds: nothing was tested", returned.len());
+    sender(outbox.clone(), log.client(), None).flush().await.unwrap();
+    assert!(returned.len() as u64 >= awaited, "only {} receipts of {awaited}", returned.len());
     for (seq, id, body) in &returned {
         let receipt =
             outbox.receipt(SeqNo(*seq)).unwrap().unwrap_or_else(|| panic!("seq {seq} was returned and is lost"));
@@ -115,8 +122,9 @@ async fn a_gate_killed_at_random_moments_loses_nothing_forks_nothing_and_repeats
     );
 }
 
-/// Lets the gate live for `life`, kills it with SIGKILL, and answers what it had been told: seq, id, body.
-fn run_and_kill(dir: &Path, url: &str, round: u64, life: Duration) -> Vec<(u64, String, String)> {
+/// Lets the gate live until it was told of so many receipts, and then for a while, kills it with SIGKILL, and answers what it
+/// had been told: seq, id, body.
+fn run_and_kill(dir: &Path, url: &str, round: u64, (least, life): (u64, Duration)) -> Vec<(u64, String, String)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::gate_that_is_killed", "--nocapture", "--test-threads", "1"])
         .envs([(DIRECTORY, dir.to_str().unwrap()), (LOG, url), (ROUND, &round.to_string())])
@@ -124,11 +132,20 @@ fn run_and_kill(dir: &Path, url: &str, round: u64, life: Duration) -> Vec<(u64, 
         .spawn()
         .unwrap();
     let stdout = child.stdout.take().unwrap();
+    let (said, one_more) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         let lines = BufReader::new(stdout).lines().map_while(Result::ok);
         // The last line may have been cut by the kill: one that is whole ends its body.
-        lines.filter_map(|line| returned(&line)).collect::<Vec<_>>()
+        let told = lines.filter_map(|line| returned(&line));
+        // Nobody listens any more once there were enough.
+        told.inspect(|_| {
+            let _: Result<_, _> = said.send(());
+        })
+        .collect::<Vec<_>>()
     });
+    for _ in 0..least {
+        one_more.recv().expect("the gate ended before it was killed");
+    }
     std::thread::sleep(life);
     assert_eq!(child.try_wait().unwrap(), None, "the gate ended before it was killed");
     child.kill().unwrap();

@@ -68,8 +68,11 @@ fn a_credential_is_refused_before_anything_is_signed_and_its_value_is_not_repeat
     let secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
     let body = format!(r#"{{"type":"note","args":{{"header":"Bearer {secret}"}}}}"#);
     let refused = outbox.append_all(&[HEARTBEAT, &body], NOW).unwrap_err();
-    assert!(matches!(refused, OutboxError::Body { place: 1, reason: BodyFault::Credential(_) }), "{refused}");
-    assert!(refused.to_string().contains("/args/header") && !refused.to_string().contains(secret), "{refused}");
+    assert!(matches!(refused, OutboxError::Body { place: 1, of: 2, reason: BodyFault::Credential(_) }), "{refused}");
+    assert!(refused.to_string().starts_with("body 2 cannot be signed: /args/header"), "{refused}");
+    assert!(!refused.to_string().contains(secret), "{refused}");
+    let refused = outbox.append(&body, NOW).unwrap_err();
+    assert!(refused.to_string().starts_with("the body cannot be signed: "), "{refused}");
     // Of the list, nothing was signed.
     assert_eq!(
         (outbox.next_seq().unwrap(), std::fs::metadata(dir.path().join("receipts")).unwrap().len()),

@@ -46,7 +46,7 @@ pub enum KeyFileError {
         /// The file.
         path: PathBuf,
         /// What is wrong with the text, never the text.
-        reason: String,
+        reason: KeyError,
     },
     /// A key of the other kind.
     #[error(
@@ -71,6 +71,18 @@ pub enum KeyFileError {
     Entropy(String),
 }
 
+impl KeyFileError {
+    /// The code of the error, the same in every SDK: `key-file` where the file cannot or must not be read or written, and for a
+    /// text that is no key what is wrong with it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::System { .. } | Self::Exposed { .. } | Self::Exists { .. } | Self::Entropy(_) => "key-file",
+            Self::NotAKey { reason, .. } => reason.code(),
+            Self::WrongKind { .. } => "outbox-other-key",
+        }
+    }
+}
+
 /// Reads the private key in `path`, which must be of `kind`.
 ///
 /// # Errors
@@ -83,12 +95,13 @@ pub fn read_signing_key(path: &Path, kind: KeyKind) -> Result<SigningKey, KeyFil
     if metadata.mode() & OTHERS != 0 {
         return Err(KeyFileError::Exposed { path: path.to_owned(), mode: metadata.mode() & 0o7777 });
     }
-    let not_a_key = |reason: String| KeyFileError::NotAKey { path: path.to_owned(), reason };
+    let not_a_key = |reason: KeyError| KeyFileError::NotAKey { path: path.to_owned(), reason };
     // Room for all of it from the start: growing would leave copies behind.
-    let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES as usize + 1));
-    file.take(MAX_KEY_FILE_BYTES + 1).read_to_string(&mut text).map_err(system)?;
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    let key = SigningKey::from_private_text(line).map_err(|error: KeyError| not_a_key(error.to_string()))?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_KEY_FILE_BYTES as usize + 1));
+    file.take(MAX_KEY_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(system)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| not_a_key(KeyError::Shape))?;
+    let line = text.strip_suffix('\n').unwrap_or(text);
+    let key = SigningKey::from_private_text(line).map_err(not_a_key)?;
     if key.kind() != kind {
         return Err(KeyFileError::WrongKind { path: path.to_owned(), found: key.kind().byte(), wanted: kind.byte() });
     }
@@ -175,8 +188,9 @@ mod tests {
         write_new_signing_key(&path, &a_key(KeyKind::Ed25519)).unwrap();
         for mode in [0o640, 0o604, 0o620, 0o601, 0o666] {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-            let refused = read_signing_key(&path, KeyKind::Ed25519).unwrap_err().to_string();
-            assert!(refused.contains(&format!("chmod 600 {}", path.display())), "{refused}");
+            let refused = read_signing_key(&path, KeyKind::Ed25519).unwrap_err();
+            assert!(refused.to_string().contains(&format!("chmod 600 {}", path.display())), "{refused}");
+            assert_eq!(refused.code(), "key-file");
         }
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
         assert!(read_signing_key(&path, KeyKind::Ed25519).is_ok());
@@ -196,19 +210,27 @@ mod tests {
     #[test]
     fn a_file_that_holds_no_key_is_refused_without_quoting_it() {
         let dir = tempfile::tempdir().unwrap();
-        for (number, content) in
-            ["hunter2-secret".to_owned(), String::new(), "PRIVATE+KEY+hunter2".to_owned(), "x".repeat(5000)]
-                .iter()
-                .enumerate()
-        {
+        let good = a_key(KeyKind::Ed25519).to_private_text();
+        let contents = [
+            (b"hunter2-secret".to_vec(), "key-shape"),
+            (Vec::new(), "key-shape"),
+            (b"PRIVATE+KEY+hunter2".to_vec(), "key-shape"),
+            (vec![b'x'; 5000], "key-shape"),
+            (b"PRIVATE+KEY+hunter2\xff".to_vec(), "key-shape"),
+            (format!("{}\n\n", *good).into_bytes(), "key-base64"),
+            (format!("PRIVATE+KEY+log.example/agents+00000000+{}", "CQkJ".repeat(11)).into_bytes(), "key-kind-unknown"),
+        ];
+        for (number, (content, code)) in contents.iter().enumerate() {
             let path = dir.path().join(number.to_string());
             std::fs::write(&path, content).unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
             let refused = read_signing_key(&path, KeyKind::Ed25519).unwrap_err();
             assert!(matches!(refused, KeyFileError::NotAKey { .. }), "{refused}");
+            assert_eq!(refused.code(), *code, "{number}");
             assert!(!refused.to_string().contains("hunter2"), "{refused}");
         }
         let absent = read_signing_key(&dir.path().join("absent"), KeyKind::Ed25519);
         assert!(matches!(absent, Err(KeyFileError::System { .. })));
+        assert_eq!(absent.unwrap_err().code(), "key-file");
     }
 }

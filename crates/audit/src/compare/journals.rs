@@ -200,13 +200,13 @@ fn report_rollback(check: &mut CheckBuilder, name: &KeyName, one: &Journal<'_>, 
         check.fail("journal-rollback", &[], || {
             [
                 format!(
-                    "witness {} vouched at {} for a journal of {} lines (bundle {}), and before, at {}, for one of {} lines (bundle {})",
+                    "witness {} vouched at {} for a journal of {} (bundle {}), and before, at {}, for one of {} (bundle {})",
                     quoted(name.as_str()),
                     show_time_s(later),
-                    shorter.size(),
+                    amount(shorter.size(), "line", "lines"),
                     shorter.view.number,
                     show_time_s(earlier),
-                    longer.size(),
+                    amount(longer.size(), "line", "lines"),
                     longer.view.number
                 ),
                 String::from("whether it lied, or lost its newest state"),

@@ -71,6 +71,7 @@ impl Record {
             kid: text(members, "kid", "kid is missing or no string")?.to_owned(),
             message: jcs::canonical(&Value::Object(unsigned)).into_bytes(),
             signature: signature_of_hex(signature).ok_or("signature is not 128 lowercase hex digits")?,
+            beside: String::new(),
             place: Place {
                 chain: None,
                 number: None,

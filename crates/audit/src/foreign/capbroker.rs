@@ -14,6 +14,7 @@
 //! Holds the parse and the format's checks. Its decisions have no action class, so no sequence rule judges them.
 
 use super::capbroker_pairs::Pairs;
+use crate::amount::amount;
 use crate::quote::quoted;
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
 use serde::{Deserialize, Serialize};
@@ -255,11 +256,11 @@ impl CapbrokerChecks {
         self.authentication.required(self.decisions > 0);
         let mut checks = vec![
             self.records.finish(format!(
-                "{} lines; the format has no signature, no chain and nothing per request, so that none is missing or changed rests on the carrying issuer alone",
-                self.lines
+                "{}; the format has no signature, no chain and nothing per request, so that none is missing or changed rests on the carrying issuer alone",
+                amount(self.lines, "line", "lines")
             )),
-            self.authentication.finish(format!("{} decisions, each by what its line says of authentication", self.decisions)),
-            self.denials.finish(format!("{} denials: {} by policy, {} by a person, {other} for an unknown reason", all + other, self.by_policy, self.by_person)),
+            self.authentication.finish(format!("{}, each by what its line says of authentication", amount(self.decisions, "decision", "decisions"))),
+            self.denials.finish(format!("{}: {} by policy, {} by a person, {other} for an unknown reason", amount(all + other, "denial", "denials"), self.by_policy, self.by_person)),
         ];
         checks.extend(self.pairs.finish());
         checks

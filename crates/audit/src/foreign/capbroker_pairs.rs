@@ -8,6 +8,7 @@
 //! `call_limit_exceeded` is one that failed: had it not been counted, the limit would not have been reached.
 
 use super::capbroker::{Call, Decision, Executor, Outcome};
+use crate::amount::amount;
 use crate::key::Key;
 use crate::quote::quoted;
 use crate::verdict::{Check, CheckBuilder, ReceiptRef};
@@ -152,9 +153,9 @@ impl Pairs {
         self.execution.not_checked("pairing-ambiguous", &receipts, || {
             [
                 format!(
-                    "{} allowed calls and {} outcomes of the same operation, resource and capability: nothing in the lines says which belongs to which",
-                    group.decisions.len(),
-                    group.outcomes.len()
+                    "{} and {} of the same operation, resource and capability: nothing in the lines says which belongs to which",
+                    amount(group.decisions.len() as u64, "allowed call", "allowed calls"),
+                    amount(group.outcomes.len() as u64, "outcome", "outcomes")
                 ),
                 String::from("which of these calls succeeded; they are not paired by order"),
                 String::from("have the broker write a request id on decisions and outcomes"),
@@ -190,12 +191,14 @@ impl Pairs {
         self.budget.required(false);
         vec![
             self.execution.finish(format!(
-                "{} allowed calls, {} paired with the only outcome they can have; {} outcomes say that it failed",
-                self.allowed, self.paired, self.failed
+                "{}, {} paired with the only outcome they can have; {} that it failed",
+                amount(self.allowed, "allowed call", "allowed calls"),
+                self.paired,
+                amount(self.failed, "outcome says", "outcomes say")
             )),
             self.budget.finish(format!(
-                "{} denials for a spent budget, each against the last call allowed before it",
-                self.limits
+                "{} for a spent budget, each against the last call allowed before it",
+                amount(self.limits, "denial", "denials")
             )),
         ]
     }

@@ -7,12 +7,14 @@
 //! What nothing can show is said: where a chain has no closing receipt, its end may be cut off.
 
 use super::signed::{Closing, Signed};
+use crate::amount::amount;
 use crate::key::Key;
 use crate::quote::quoted;
 use crate::verdict::{Check, CheckBuilder, ReceiptRef, Severity};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// A receipt that is to take its place.
 pub(super) struct Standing<'record> {
@@ -31,10 +33,18 @@ pub(super) struct Chains {
     nodes: HashMap<Key, Node>,
     /// The latest chain of a signer, where chains have no names.
     latest: HashMap<Key, Key>,
-    /// What was signed, and what was signed with who carried it.
-    known: HashSet<Key>,
+    /// By what was signed.
+    known: HashMap<Key, Copy>,
     receipts: u64,
     links: u64,
+}
+
+/// The first copy of a receipt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Copy {
+    at: ReceiptRef,
+    /// All of it; `None` where it was not carried as it was spelt.
+    whole: Option<Key>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,7 +85,7 @@ impl Chains {
             chains: HashMap::new(),
             nodes: HashMap::new(),
             latest: HashMap::new(),
-            known: HashSet::new(),
+            known: HashMap::new(),
             receipts: 0,
             links: 0,
         }
@@ -126,31 +136,44 @@ impl Chains {
         self.grow(standing, own, link, before.is_some());
     }
 
-    /// Whether the same was signed before; the same gate carries a receipt once.
+    /// Whether the same was signed before. Files that overlap, and gates that carry one history, bring it again as it was: that
+    /// says nothing against anybody. Two copies that differ do, in what the signature does not cover.
     fn is_repeated(&mut self, standing: &Standing<'_>) -> bool {
         let Standing { at, signed, verified } = standing;
         let message = hex::encode(Sha256::digest(&signed.message));
         // A bad copy does not stand in the way of a good one.
         let trust = if *verified { "verified" } else { "unproven" };
-        let is_new = self.known.insert(Key::new(&[trust, &signed.issuer, &signed.kid, &message]));
-        let carrier = at.issuer.as_deref().unwrap_or("");
-        let is_new_here = self.known.insert(Key::new(&[trust, &signed.issuer, &signed.kid, &message, carrier]));
-        if is_new {
-            return false;
-        }
-        let severity = if is_new_here { Severity::Notice } else { Severity::Fail };
-        self.check.find("receipt-repeated", severity, &[at], || {
-            [
-                match is_new_here {
-                    true => String::from("the receipt is in the log already, carried by another gate"),
-                    false => String::from(
-                        "the same gate carried this receipt before: it stands for one action and is shown twice",
-                    ),
-                },
-                String::from("that the action was done twice"),
-                String::from("count it once; if it was imported twice, ask the carrying gate why"),
-            ]
-        });
+        let whole = (!signed.place.respelt)
+            .then(|| Key::new(&[&signed.place.link, &hex::encode(signed.signature), &signed.beside]));
+        let first = match self.known.entry(Key::new(&[trust, &signed.issuer, &signed.kid, &message])) {
+            Entry::Occupied(first) => first.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(Copy { at: (*at).clone(), whole });
+                return false;
+            }
+        };
+        let differs = first.whole.zip(whole).is_some_and(|(first, whole)| first != whole);
+        first.whole = first.whole.or(whole);
+        let (severity, words) = match differs {
+            true => (
+                // Whatever anybody could have written accuses nobody.
+                if *verified { Severity::Fail } else { Severity::NotChecked },
+                [
+                    "two copies of one receipt are in the log, and they differ in what its signature does not cover",
+                    "which of the two is as the other system wrote it, or who changed the other",
+                    "ask the other system's operator for the original; count it once",
+                ],
+            ),
+            false => (
+                Severity::Notice,
+                [
+                    "the receipt is in the log already: files that overlap were imported, or two gates carry one history",
+                    "that the action was done twice",
+                    "count it once",
+                ],
+            ),
+        };
+        self.check.find("receipt-repeated", severity, &[&first.at, at], || words.map(String::from));
         true
     }
 
@@ -393,17 +416,20 @@ impl Chains {
             // The format may chain its receipts; these are not, and nothing was asked that could be missing.
             self.check.required(false).not_checked("no-chain", &[], || {
                 [
-                    format!("none of {} receipts continues another: each stands by itself", self.receipts),
+                    format!(
+                        "of {} none continues another: each stands by itself",
+                        amount(self.receipts, "receipt", "receipts")
+                    ),
                     String::from("that none was left out"),
                     String::from("rely on the carrying gate's own numbering for what was carried"),
                 ]
             });
         }
         self.check.finish(format!(
-            "{} receipts, {} links, {} chains; the end of a chain without a closing receipt is not shown",
-            self.receipts,
-            self.links,
-            self.chains.len()
+            "{}, {}, {}; the end of a chain without a closing receipt is not shown",
+            amount(self.receipts, "receipt", "receipts"),
+            amount(self.links, "link", "links"),
+            amount(self.chains.len() as u64, "chain", "chains")
         ))
     }
 }

@@ -64,6 +64,7 @@ pub(super) fn read(value: &Value) -> Result<Signed, &'static str> {
         kid: text(&proof, "verificationMethod", "proof.verificationMethod is missing or no string")?,
         place: place(&chain, Digest::of_bytes(&message).to_string())?,
         message,
+        beside: canonical(&Value::Object(proof.clone())),
         signature: text(&proof, "proofValue", "proof.proofValue is missing or no string")?
             .strip_prefix('u')
             .and_then(decode_base64url)

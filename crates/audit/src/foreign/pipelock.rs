@@ -272,6 +272,7 @@ fn signed(members: &Map<String, Value>, ext: Option<&str>, is_wrapped: bool) -> 
         kid: kid.to_owned(),
         message: Sha256::digest(&record_text).to_vec(),
         signature,
+        beside: String::new(),
         place: place(record, hex::encode(Sha256::digest(whole)))?,
         uncovered: match (ext.is_some(), is_wrapped) {
             (false, false) => None,

@@ -16,6 +16,7 @@
 
 use super::sorted_json;
 use crate::action::{Action, ChainedHistory, History, KeptBy, Prior};
+use crate::amount::amount;
 use crate::key::Key;
 use crate::quote::quoted;
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
@@ -342,8 +343,8 @@ impl SequenceAttackChecks {
         }
         vec![
             self.digests.finish(format!(
-                "the digest of each of {} {FORMAT} records recomputed over its own members",
-                self.records
+                "the digest of each of {} of {FORMAT} recomputed over its own members",
+                amount(self.records, "record", "records")
             )),
             self.chains.finish(format!(
                 "{} links and numbers in {} chains; {} times a chain starts again from nothing",

@@ -6,6 +6,7 @@
 
 use super::chains::{Chains, Standing};
 use super::pinned::{PinnedKeys, Trust};
+use crate::amount::amount;
 use crate::quote::quoted;
 use crate::verdict::{Check, CheckBuilder, Family, ReceiptRef};
 use receipt::ijson::{self, JsonError};
@@ -22,6 +23,8 @@ pub(super) struct Signed {
     /// What the signature is over.
     pub(super) message: Vec<u8>,
     pub(super) signature: [u8; 64],
+    /// What else the receipt says and neither its message nor its link covers; empty if there is nothing.
+    pub(super) beside: String,
     /// Its place among others.
     pub(super) place: Place,
     /// Members that no signature covers, in words; `None` if there are none.
@@ -206,7 +209,11 @@ impl SignedChecks {
             return Vec::new();
         }
         vec![
-            self.records.finish(format!("{} receipts of {} by that format's own rules", self.receipts, self.format)),
+            self.records.finish(format!(
+                "{} of {} by that format's own rules",
+                amount(self.receipts, "receipt", "receipts"),
+                self.format
+            )),
             self.signatures.finish(format!(
                 "{} of {} receipts are signed by keys that the auditor pinned",
                 self.verified, self.receipts

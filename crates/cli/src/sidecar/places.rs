@@ -1,6 +1,7 @@
 //! Which seq a receipt id stands at: read from the outbox when somebody first asks, and kept up from there.
 
-use client::{Outbox, OutboxError};
+use client::OutboxError;
+use client::outbox::OutboxReader;
 use receipt::{ReceiptId, SeqNo};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +18,7 @@ struct Read {
 
 impl Places {
     /// The seq of a receipt of this outbox. Reads what has been signed since it was last asked.
-    pub(super) fn seq_of(&self, outbox: &Outbox, id: &ReceiptId) -> Result<Option<SeqNo>, OutboxError> {
+    pub(super) fn seq_of(&self, outbox: &OutboxReader, id: &ReceiptId) -> Result<Option<SeqNo>, OutboxError> {
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seq) = read.by_id.get(&half(id)) {
             return Ok(Some(SeqNo(*seq)));

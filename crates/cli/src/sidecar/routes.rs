@@ -175,7 +175,7 @@ async fn proof(State(desk): State<Arc<Desk>>, Path(named): Path<String>) -> Answ
     let found = on_disk(move || -> Result<_, OutboxError> {
         let outbox = desk.gate.outbox();
         let seq = match by_id {
-            Some(id) => desk.places.seq_of(outbox, &id)?,
+            Some(id) => desk.places.seq_of(&outbox, &id)?,
             None => by_seq,
         };
         let Some(seq) = seq else { return Ok(None) };
@@ -251,6 +251,7 @@ async fn status(State(desk): State<Arc<Desk>>) -> Answer {
         "outbox": status.outbox,
         "drops": {"count": status.drops.count, "told": status.drops.told},
         "open_decisions": status.open_decisions,
+        "owed": status.owed,
         "sender": sender,
         "last_error": last_error,
         "oldest_queued_ms": status.oldest_queued.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),

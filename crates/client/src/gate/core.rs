@@ -8,6 +8,9 @@
 //! further receipt would be a second one with its number. The outcomes of scopes that end then stay owed in memory and are
 //! lost with it; the newest copy of the outbox, which is to be opened in this one's place, says of its own calls what it
 //! knows.
+//!
+//! For the same reason the outcomes of calls that an earlier process left wait until the log was asked once for its stream
+//! ([`Core::log_was_asked`]); where it cannot be reached, they are written without its word.
 
 use super::bodies::{self, Agent};
 use super::config::WhenFull;
@@ -46,6 +49,10 @@ struct State {
     /// Decisions whose scopes are alive, in this process.
     live: HashSet<SeqNo>,
     owed: VecDeque<Owed>,
+    /// Calls that an earlier process left, whose outcomes wait for the log to be asked.
+    left: VecDeque<OpenCall>,
+    /// It was.
+    log_asked: bool,
     /// Calls that wait for the caller's word; read when they are first asked for.
     callers: Option<OpenCalls>,
     drops: DropState,
@@ -104,23 +111,39 @@ pub(super) struct Standing {
     pub(super) dropped: u64,
     pub(super) told: u64,
     pub(super) open: u64,
+    pub(super) owed: u64,
     pub(super) failed: bool,
 }
 
 impl Core {
-    /// Finds what the outbox owes, and writes the outcome `unknown` of every allowed call that a stopped gate left.
+    /// Finds what the outbox owes. Writes nothing.
     pub(super) fn open(outbox: Outbox, clock: Clock, when_full: WhenFull, max_queued: u64) -> Result<Self, GateError> {
+        let open = outbox.open_calls()?;
+        let mut left: VecDeque<OpenCall> = open.iter().cloned().collect();
+        if !left.is_empty() && outbox.status()?.closed {
+            tracing::warn!(calls = left.len(), "the stream has ended, and calls in it have no outcome and never will");
+            left.clear();
+        }
+        if !left.is_empty() {
+            let calls = left.len();
+            tracing::warn!(
+                calls,
+                "the gate stopped before it could tell what became of calls; their outcome is unknown"
+            );
+        }
         let state = State {
-            open: outbox.open_calls()?,
+            open,
             live: HashSet::new(),
             owed: VecDeque::new(),
+            left,
+            log_asked: false,
             callers: None,
             drops: DropState::of(&outbox)?,
             failed: false,
             closed: false,
             open_saved_at: 0,
         };
-        let core = Self {
+        Ok(Self {
             outbox,
             clock,
             when_full,
@@ -129,31 +152,39 @@ impl Core {
             health: Mutex::new(Sending::Working),
             progress: Condvar::new(),
             written: watch::Sender::new(Instant::now()),
-        };
-        core.write_outcomes_left()?;
-        Ok(core)
+        })
     }
 
-    fn write_outcomes_left(&self) -> Result<(), GateError> {
-        let mut state = self.lock();
-        let left: Vec<OpenCall> = state.open.iter().cloned().collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        if self.outbox.status()?.closed {
-            tracing::warn!(calls = left.len(), "the stream has ended, and calls in it have no outcome and never will");
-            return Ok(());
-        }
-        tracing::warn!(
-            calls = left.len(),
-            "the gate stopped before it could tell what became of calls; their outcome is unknown"
-        );
-        for calls in left.chunks(OUTCOMES_AT_ONCE) {
-            for call in calls {
-                let text = self.unknown_outcome(call)?;
-                state.owed.push_back(Owed { decision: call.seq, text });
+    /// Called once the log was asked for its stream of this issuer, whatever came of it: writes the outcome `unknown` of every
+    /// allowed call that a stopped gate left, unless the log holds another history.
+    pub(super) fn log_was_asked(&self) {
+        self.lock().log_asked = true;
+        self.write_left();
+        self.progress.notify_all();
+    }
+
+    /// Where the log was asked. The gate is not held up for longer than some of them take.
+    fn write_left(&self) {
+        loop {
+            let mut state = self.lock();
+            if !state.log_asked || state.left.is_empty() || self.may_sign().is_err() {
+                return;
             }
-            self.write(&mut state, &[])?;
+            let written = self.owe_left(&mut state, OUTCOMES_AT_ONCE).and_then(|()| self.write(&mut state, &[]));
+            if let Err(error) = written {
+                tracing::warn!(%error, "what an earlier process owes could not be written yet");
+                return;
+            }
+        }
+    }
+
+    /// Makes outcomes of the first so many of the calls that were left.
+    fn owe_left(&self, state: &mut State, count: usize) -> Result<(), OutboxError> {
+        for _ in 0..count {
+            let Some(call) = state.left.front() else { break };
+            let owed = Owed { decision: call.seq, text: self.unknown_outcome(call)? };
+            state.owed.push_back(owed);
+            state.left.pop_front();
         }
         Ok(())
     }
@@ -189,18 +220,29 @@ impl Core {
 
     /// Writes what is owed, where the disk takes it again.
     pub(super) fn catch_up(&self) {
+        if self.write_owed() {
+            self.write_left();
+        }
+    }
+
+    /// Whether nothing is in the way.
+    fn write_owed(&self) -> bool {
         let mut state = self.lock();
         if self.may_sign().is_err() {
-            return;
+            return false;
         }
         // Also where it was not a receipt whose write failed, but the proof of one.
         state.failed |= self.outbox.is_stopped();
         if state.failed || !state.owed.is_empty() {
             match self.write(&mut state, &[]) {
                 Ok(_) => tracing::info!("the outbox's disk takes receipts again"),
-                Err(error) => tracing::warn!(%error, "the outbox's disk still refuses"),
+                Err(error) => {
+                    tracing::warn!(%error, "the outbox's disk still refuses");
+                    return false;
+                }
             }
         }
+        true
     }
 
     /// Says `heartbeat`, if nothing was written since `due` ago.
@@ -241,12 +283,23 @@ impl Core {
 
     pub(super) fn standing(&self) -> Standing {
         let state = self.lock();
-        let drops = &state.drops;
-        Standing { dropped: drops.count, told: drops.told, open: state.open.len() as u64, failed: state.failed }
+        Standing {
+            dropped: state.drops.count,
+            told: state.drops.told,
+            open: state.open.len() as u64,
+            owed: (state.owed.len() + state.left.len()) as u64,
+            failed: state.failed,
+        }
     }
 
     pub(super) fn sending(&self) -> Sending {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Stops the sender for good. When this returns, no signature is under way that did not heed it.
+    pub(super) fn stop_sending(&self, code: String, sentence: String) {
+        let _nobody_writes = self.lock();
+        self.set_sending(Sending::Stopped { code, sentence });
     }
 
     pub(super) fn set_sending(&self, now: Sending) {
@@ -266,19 +319,32 @@ impl Core {
         self.progress.notify_all();
     }
 
+    /// Waits until nothing waits for the log to be asked, the sender stops, or `until` comes.
+    pub(super) fn wait_asked(&self, until: Option<Instant>) -> bool {
+        let nothing_is_left = || self.lock().left.is_empty();
+        // Whoever holds the state may want the health that is held while this waits.
+        nothing_is_left()
+            || self.wait(until, || self.state.try_lock().is_ok_and(|state| state.left.is_empty()))
+            || nothing_is_left()
+    }
+
     /// Waits until everything before `seq` is acknowledged, the sender stops, or `until` comes.
     pub(super) fn wait_acknowledged(&self, seq: SeqNo, until: Option<Instant>) -> bool {
         let acknowledged = self.outbox.watch_acknowledged();
+        self.wait(until, || *acknowledged.borrow() >= seq.0)
+    }
+
+    fn wait(&self, until: Option<Instant>, is_there: impl Fn() -> bool) -> bool {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if *acknowledged.borrow() >= seq.0 {
+            if is_there() {
                 return true;
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if matches!(*health, Sending::Stopped { .. }) || left.is_some_and(|left| left.is_zero()) {
                 return false;
             }
-            // Acknowledgements are told by another thread, which may do so just before this one waits.
+            // It is told by another thread, which may do so just before this one waits.
             let nap = std::time::Duration::from_millis(100);
             let waited = self.progress.wait_timeout(health, left.map_or(nap, |left| left.min(nap)));
             health = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -318,8 +384,8 @@ impl Core {
         let before = all.len() - bodies.len();
         let receipts = match self.outbox.append_new(&all, (self.clock)()) {
             Ok(receipts) => receipts,
-            Err(OutboxError::Body { place, reason }) => {
-                return Err(OutboxError::Body { place: place.saturating_sub(before), reason });
+            Err(OutboxError::Body { place, reason, .. }) => {
+                return Err(OutboxError::Body { place: place.saturating_sub(before), of: bodies.len(), reason });
             }
             Err(error) => {
                 state.failed |= error.is_of_the_disk();
@@ -350,8 +416,9 @@ impl Core {
             state.drops.reread(&self.outbox)?;
             let open = &state.open;
             state.owed.retain(|owed| open.contains(owed.decision));
-            let known: HashSet<SeqNo> =
-                state.owed.iter().map(|owed| owed.decision).chain(state.live.iter().copied()).collect();
+            state.left.retain(|left| open.contains(left.seq));
+            let (owed, left) = (state.owed.iter().map(|owed| owed.decision), state.left.iter().map(|left| left.seq));
+            let known: HashSet<SeqNo> = owed.chain(left).chain(state.live.iter().copied()).collect();
             let left: Vec<OpenCall> = open.iter().filter(|call| !known.contains(&call.seq)).cloned().collect();
             for call in left {
                 let text = self.unknown_outcome(&call)?;
@@ -455,6 +522,7 @@ impl Working<'_> {
         // First, for all that follows reads the outbox; and it may have been the proof of a receipt whose write failed.
         self.state.failed |= self.core.outbox.is_stopped();
         self.core.mend(&mut self.state)?;
+        self.end_left(asked.request_id)?;
         let mut is_in_use = self.state.open.of_request(asked.request_id).is_some();
         if asked.by_caller && !is_in_use {
             is_in_use = self.calls_of_callers()?.of_request(asked.request_id).is_some();
@@ -467,6 +535,17 @@ impl Working<'_> {
         }
         self.core.has_room(&mut self.state, 2)?;
         self.write_one(body)
+    }
+
+    /// Where a process that stopped left this very request, what became of it is written in front of the new decision, which
+    /// does not wait for the log either.
+    fn end_left(&mut self, request_id: &str) -> Result<(), OutboxError> {
+        let is_it = |call: &OpenCall| call.request_id.as_deref() == Some(request_id);
+        let Some(place) = self.state.left.iter().position(is_it) else { return Ok(()) };
+        self.state.left.swap(0, place);
+        self.core.owe_left(&mut self.state, 1)?;
+        self.core.write(&mut self.state, &[])?;
+        Ok(())
     }
 
     /// Hands the stream over, after what is owed.
@@ -501,7 +580,10 @@ impl Working<'_> {
         match self.state.open.len() {
             0 => {}
             // What is merely owed is written before the end.
-            open if open == self.state.owed.len() => {}
+            open if open == self.state.owed.len() + self.state.left.len() => {
+                let left = self.state.left.len();
+                self.core.owe_left(&mut self.state, left)?;
+            }
             open => return Err(GateError::OpenScopes(open)),
         }
         self.write_one(NewBody { text: r#"{"type":"close"}"#, disclosures: &[] })

@@ -1,6 +1,7 @@
 //! Why a gate did not do what it was asked.
 
 use super::bodies::ClaimsFault;
+use crate::amount::{amount, receipts};
 use crate::history::HistoryError;
 use crate::outbox::OutboxError;
 use crate::sender::SendError;
@@ -27,14 +28,15 @@ pub enum GateError {
     )]
     NoSuchDecision(String),
     /// Our caller: scopes are open that still owe an outcome.
-    #[error("{0} allowed calls have no outcome yet; end their scopes, then end the stream")]
+    #[error("{} no outcome yet; end every scope, then end the stream", amount(*.0 as u64, "allowed call has", "allowed calls have"))]
     OpenScopes(usize),
     /// Our caller: the gate was closed.
     #[error("the gate was closed; open it again to go on")]
     Closed,
     /// The outbox holds as many receipts as it may; no receipt, no action.
     #[error(
-        "the outbox {dir} holds {queued} receipts that the log has not taken, and {max_queued} are allowed: nothing was signed and nothing may run; see why the log takes none (`status`), or raise `max_queued`"
+        "the outbox {dir} holds {} that the log has not taken, and {max_queued} are allowed: nothing was signed and nothing may run; see why the log takes none (`status`), or raise `max_queued`",
+        receipts(*.queued)
     )]
     Full {
         /// The outbox.
@@ -73,7 +75,8 @@ pub enum GateError {
     },
     /// Not everything was acknowledged in time.
     #[error(
-        "{unsent} receipts are safe in the outbox and the log had not taken them after {waited:?} ({last}); they are sent as soon as it does"
+        "{} safe in the outbox and not taken by the log in {waited:?} ({last}); what is there is sent as soon as it takes more",
+        amount(*.unsent, "receipt is", "receipts are")
     )]
     NotInTime {
         /// Receipts not acknowledged.

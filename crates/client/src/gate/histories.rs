@@ -86,7 +86,7 @@ impl Gate {
     ) -> Result<(), GateError> {
         let shared = self.0.history.clone().ok_or(GateError::NoPolicy)?;
         let subjects: Vec<String> = subjects.iter().map(|subject| (*subject).to_owned()).collect();
-        let outbox = self.outbox().clone();
+        let outbox = self.core().outbox.clone();
         let asked = Instant::now();
         self.0.worker.spawn(async move {
             let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();

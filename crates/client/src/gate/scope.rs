@@ -7,7 +7,7 @@
 //! | [`Act::not_executed`], and nothing ran | false | | the reason |
 //! | the call came back with `Err`, or panicked | false | | its type and message |
 //! | dropped before or inside the call | false | true | `cancelled` |
-//! | the process ended | false | true | written at the next start |
+//! | the process ended | false | true | written at the next start, once the log was asked |
 
 use super::Gate;
 use super::bodies::{self, Agent, OutcomeMembers};

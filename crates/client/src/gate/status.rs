@@ -15,6 +15,9 @@ pub struct GateStatus {
     pub drops: DropCounts,
     /// Allowed actions that have no outcome yet.
     pub open_decisions: u64,
+    /// Outcomes that are due and not written: the log was not asked for its stream yet, the disk refuses, or the log holds
+    /// another history of this key, and they never will be.
+    pub owed: u64,
     /// How the sender does.
     pub sender: Sending,
     /// How long the oldest receipt waits for the log, by the gate's clock; `None` where none waits.
@@ -44,6 +47,7 @@ impl Gate {
             outbox,
             drops: DropCounts { count: standing.dropped, told: standing.told },
             open_decisions: standing.open,
+            owed: standing.owed,
             sender: core.sending(),
             oldest_queued: oldest
                 .map(|receipt| Duration::from_millis(self.now().0.saturating_sub(receipt.issued_at().0))),
@@ -76,6 +80,7 @@ impl Gate {
             ("dropped_total", "counter", "Actions that ran without a receipt.", Some(standing.dropped)),
             ("alarms_total", "counter", "What the log did that no honest log does.", alarms),
             ("open_decisions", "gauge", "Allowed actions without an outcome.", Some(standing.open)),
+            ("owed", "gauge", "Outcomes that are due and not written.", Some(standing.owed)),
             ("sender_failing", "gauge", "1 while nothing gets to the log.", Some(is_failing)),
             ("oldest_queued_seconds", "gauge", "How long the oldest receipt has waited.", oldest),
             ("disk_failing", "gauge", "1 while the outbox's disk refuses.", Some(disk)),

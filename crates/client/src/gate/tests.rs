@@ -52,7 +52,7 @@ fn while_the_disk_refuses_a_gate_that_fails_closed_lets_nothing_run_and_then_goe
     let gate = open(dir.path(), WhenFull::FailClosed);
     gate.deny(allow("r-0")).unwrap();
     take_away(dir.path());
-    gate.outbox().refuse_receipts();
+    gate.core().outbox.refuse_receipts();
     for number in 1..4 {
         let refused = gate.decide(allow(&format!("r-{number}"))).map(|_| ()).unwrap_err();
         assert_eq!(refused.code(), "outbox-disk", "{refused}");
@@ -71,7 +71,7 @@ fn what_ran_while_the_disk_refused_is_told_in_front_of_the_next_receipt() {
     let gate = open(dir.path(), WhenFull::FailOpen);
     gate.deny(allow("r-0")).unwrap();
     take_away(dir.path());
-    gate.outbox().refuse_receipts();
+    gate.core().outbox.refuse_receipts();
     for number in 1..4 {
         let mut act = gate.decide(allow(&format!("r-{number}"))).unwrap();
         assert_eq!((act.receipt_id(), act.call(|| Ok::<_, Infallible>(7)).unwrap()), (None, 7));
@@ -101,7 +101,7 @@ fn an_outcome_that_the_disk_refuses_is_owed_until_it_is_written() {
     let mut act = gate.decide(allow("r-1")).unwrap();
     let alive = gate.decide(allow("r-2")).unwrap();
     take_away(dir.path());
-    gate.outbox().refuse_receipts();
+    gate.core().outbox.refuse_receipts();
     act.call(|| Ok::<_, Infallible>(())).unwrap();
     assert_eq!(act.finish().unwrap_err().code(), "outbox-disk");
     give_back(dir.path());
@@ -128,7 +128,7 @@ fn a_decision_that_reached_the_disk_although_its_write_failed_gets_an_outcome() 
     let copy = tempfile::tempdir().unwrap();
     std::fs::write(copy.path().join("receipts"), before).unwrap();
     let gate = open(copy.path(), WhenFull::FailClosed);
-    gate.outbox().refuse_receipts();
+    gate.core().outbox.refuse_receipts();
     assert_eq!(gate.decide(allow("r-1")).map(|_| ()).unwrap_err().code(), "outbox-disk");
     std::fs::write(copy.path().join("receipts"), after).unwrap();
     gate.deny(allow("r-2")).unwrap();
@@ -152,7 +152,7 @@ fn a_hand_over_whose_write_failed_goes_on_with_whichever_key_is_on_disk() {
         let other = open(copy.path(), WhenFull::FailClosed);
         other.rotate(new()).unwrap();
         let gate = open(dir.path(), WhenFull::FailClosed);
-        gate.outbox().refuse_receipts();
+        gate.core().outbox.refuse_receipts();
         assert_eq!(gate.rotate(new()).unwrap_err().code(), "outbox-disk");
         if reached_the_disk {
             std::fs::copy(copy.path().join("receipts"), dir.path().join("receipts")).unwrap();
@@ -172,7 +172,7 @@ fn an_older_copy_of_the_receipts_that_a_disk_came_back_with_is_not_signed_on_fro
     gate.deny(allow("r-0")).unwrap();
     let older = std::fs::read(dir.path().join("receipts")).unwrap();
     gate.deny(allow("r-1")).unwrap();
-    gate.outbox().refuse_receipts();
+    gate.core().outbox.refuse_receipts();
     assert_eq!(gate.deny(allow("r-2")).unwrap(), None);
     let newest = std::fs::read(dir.path().join("receipts")).unwrap();
     std::fs::write(dir.path().join("receipts"), older).unwrap();
@@ -194,7 +194,11 @@ fn an_outcome_that_cannot_be_signed_as_it_is_goes_without_what_stands_in_the_way
     let outbox = Outbox::open(dir.path(), config.key, GateDescription::default()).unwrap();
     let id = outbox.append(&decision, UnixMillis(1_790_000_000_000)).unwrap().id;
     drop(outbox);
-    let written = bodies(&open(dir.path(), WhenFull::FailClosed));
+    let gate = open(dir.path(), WhenFull::FailClosed);
+    while gate.status().unwrap().owed > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let written = bodies(&gate);
     assert_eq!(told(&written[1]), [&json!("outcome"), &Value::Null, &json!(false)]);
     assert_eq!((&written[1]["decision"], &written[1]["unknown"]), (&json!(id.to_string()), &json!(true)));
 }
@@ -209,7 +213,7 @@ fn a_decision_judged_by_a_history_while_the_disk_refuses_is_a_drop_like_any_othe
     };
     gate.deny(allow("r-0").subjects(["cust_7"])).unwrap();
     take_away(dir.path());
-    gate.outbox().refuse_receipts();
+    gate.core().outbox.refuse_receipts();
     for number in 1..4 {
         let act = gate.decide(judged(&format!("r-{number}"), 2)).unwrap();
         assert_eq!(act.finish().unwrap(), None);

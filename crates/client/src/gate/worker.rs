@@ -126,7 +126,8 @@ async fn keep_sending(
                 let (code, sentence) = (error.code().to_owned(), error.to_string());
                 if is_final(&error) {
                     tracing::error!(%error, code, "the sender has stopped");
-                    return core.set_sending(Sending::Stopped { code, sentence });
+                    core.stop_sending(code, sentence);
+                    return log_was_asked(&core).await;
                 }
                 tracing::warn!(%error, code, "the log does not take the receipts; they are sent again");
                 retry_after = error.fetch_error().and_then(FetchError::refusal).and_then(|refusal| refusal.retry_after);
@@ -138,6 +139,7 @@ async fn keep_sending(
                 core.set_sending(Sending::Failing { code: "outbox-stopped".into(), sentence });
             }
         }
+        log_was_asked(&core).await;
         let pause = waiting.next(retry_after).unwrap_or(patience.longest_pause);
         tokio::select! {
             () = sleep(pause) => {}
@@ -147,12 +149,21 @@ async fn keep_sending(
     }
 }
 
-async fn send(core: &Core, sender: &mut Sender) -> Result<(), SendError> {
+async fn send(core: &Arc<Core>, sender: &mut Sender) -> Result<(), SendError> {
     sender.compare().await?;
+    log_was_asked(core).await;
     if core.outbox.backlog()? == 0 {
         core.set_sending(Sending::Working);
     }
     sender.run(std::future::pending()).await
+}
+
+/// Lets the gate write what waited for it.
+async fn log_was_asked(core: &Arc<Core>) {
+    let core = Arc::clone(core);
+    if tokio::task::spawn_blocking(move || core.log_was_asked()).await.is_err() {
+        tracing::error!("a write of what an earlier process owes panicked; it is tried again");
+    }
 }
 
 /// Whether trying again is of no use, or would do harm.
@@ -170,7 +181,7 @@ async fn keep_looking(core: Arc<Core>, mut honour: Honour, halt: Arc<Notify>) {
             Ok(Ok(shown)) => tracing::debug!(?shown, "the log was asked whether it honours its proofs"),
             Ok(Err(error)) if error.is_alarm() => {
                 tracing::error!(%error, "the log signed two histories");
-                core.set_sending(Sending::Stopped { code: error.code().to_owned(), sentence: error.to_string() });
+                core.stop_sending(error.code().to_owned(), error.to_string());
                 halt.notify_one();
                 return;
             }

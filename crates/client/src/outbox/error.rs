@@ -11,10 +11,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
     /// Our caller: a body that cannot become a receipt. Of a list, nothing was appended.
-    #[error("body {} cannot be signed: {reason}", .place + 1)]
+    #[error("{} cannot be signed: {reason}", which_body(*.place, *.of))]
     Body {
         /// Place in the list, from 0.
         place: usize,
+        /// How many there are in the list.
+        of: usize,
         /// What is wrong with it.
         reason: BodyFault,
     },
@@ -168,4 +170,8 @@ impl OutboxError {
     pub(super) fn damaged(path: &Path, at: String, reason: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), at, reason: reason.into() }
     }
+}
+
+fn which_body(place: usize, of: usize) -> String {
+    if of > 1 { format!("body {}", place + 1) } else { "the body".to_owned() }
 }

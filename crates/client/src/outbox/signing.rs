@@ -37,13 +37,16 @@ impl Inner {
         let mut returned_from = 0;
         if state.next_seq() == SeqNo(0) && !bodies.first().is_some_and(|body| is_open(body.text)) {
             let receipt = sign(&mut state, &signer.open_body(), now, &signer.key)
-                .map_err(|reason| OutboxError::Body { place: 0, reason })?;
+                .map_err(|reason| OutboxError::Body { place: 0, of: 1, reason })?;
             receipts.push(receipt);
             returned_from = 1;
         }
         for (place, body) in bodies.iter().enumerate() {
-            let receipt =
-                sign(&mut state, body.text, now, &signer.key).map_err(|reason| OutboxError::Body { place, reason })?;
+            let receipt = sign(&mut state, body.text, now, &signer.key).map_err(|reason| OutboxError::Body {
+                place,
+                of: bodies.len(),
+                reason,
+            })?;
             receipts.push(receipt);
         }
         let opened: Vec<(SeqNo, &[Disclosure])> = receipts[returned_from..]
@@ -68,7 +71,7 @@ impl Inner {
             self.append_all(&[], now)?;
         }
         let (Some(signer), Some(state)) = (&self.signer, self.store.state()) else { return Err(OutboxError::NoKey) };
-        let body = |reason| OutboxError::Body { place: 0, reason };
+        let body = |reason| OutboxError::Body { place: 0, of: 1, reason };
         let receipt = Chain::from(state).rotate(now, &signer.key, &new).map_err(|error| body(error.into()))?;
         let state = admitted(state, &receipt).map_err(body)?;
         self.next_key = Some(new);

@@ -32,6 +32,7 @@ use super::drops::DropLine;
 use super::error::OutboxError;
 use super::small_files::{Durable, append_json, json_line, lock, make_dir, read_small, sync_dir, write_small};
 use super::{disclosures, writer};
+use crate::amount::amount;
 use merkle::{RootHash, TreeSize};
 use note::{TlogProof, VerifierKey};
 use receipt::{Body, IssuerState, MAGIC, Receipt, ReceiptId, Shown};
@@ -334,7 +335,7 @@ impl Store {
         };
         let (sent, count) = (self.noted_as_sent(), self.receipts.count());
         if sent > count {
-            return lost(format!("{sent} receipts were sent and only {count} are here"));
+            return lost(format!("{} sent and only {count} are here", amount(sent, "receipt was", "receipts were")));
         }
         // A length that was changed makes whole receipts look like the beginning of a longer one.
         let tail = self.receipts.torn().get(2..).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Why a sender stopped, and what to do about it.
 
+use crate::amount::{amount, receipts};
 use crate::http::FetchError;
 use crate::outbox::OutboxError;
 use crate::proof::ProofFault;
@@ -15,7 +16,8 @@ pub enum SendError {
     Outbox(#[from] OutboxError),
     /// The log could not be reached, or is overloaded, for too long.
     #[error(
-        "{unsent} receipts are safe in the outbox {dir} and not yet in the log; run `counterfoil outbox flush --outbox {dir}` later ({last})"
+        "{} safe in the outbox {dir} and not yet in the log; run `counterfoil outbox flush --outbox {dir}` later ({last})",
+        amount(*.unsent, "receipt is", "receipts are")
     )]
     GaveUp {
         /// Receipts not acknowledged.
@@ -61,8 +63,9 @@ pub enum SendError {
     },
     /// The outbox is empty, and the log holds receipts by its key.
     #[error(
-        "the outbox {dir} is new, and {issuer}'s key has already signed {log_has} receipts elsewhere, which the log holds; signing from here would make \
-         a second history, so nothing was signed: use the outbox they are in, or make a new issuer key under a new name"
+        "the outbox {dir} is new, and {issuer}'s key has already signed {} elsewhere, which the log holds; signing from here would make \
+         a second history, so nothing was signed: use the outbox they are in, or make a new issuer key under a new name",
+        receipts(.log_has.0)
     )]
     OutboxNew {
         /// The outbox.
@@ -74,8 +77,9 @@ pub enum SendError {
     },
     /// The log holds more of this stream than the outbox.
     #[error(
-        "the log holds {log_has} receipts of this issuer and the outbox {dir} only {outbox_has}: it is an older copy; signing from here would \
-         make a second history, so nothing was sent: use the newest copy of the outbox, or make a new issuer key under a new name"
+        "the log holds {} of this issuer and the outbox {dir} only {outbox_has}: it is an older copy; signing from here would \
+         make a second history, so nothing was sent: use the newest copy of the outbox, or make a new issuer key under a new name",
+        receipts(.log_has.0)
     )]
     OutboxBehind {
         /// The outbox.

@@ -123,8 +123,14 @@ impl StrictLog {
         log
     }
 
+    /// A client that waits for longer than any machine takes.
     pub fn client(&self) -> LogClient {
-        let timeouts = Timeouts { connect: Duration::from_secs(1), total: Duration::from_millis(800) };
+        self.client_that_waits(Duration::from_secs(600))
+    }
+
+    /// A client that gives up on an answer after so long.
+    pub fn client_that_waits(&self, total: Duration) -> LogClient {
+        let timeouts = Timeouts { connect: Duration::from_secs(600), total };
         LogClient::new(self.url.parse::<BaseUrl>().unwrap(), BoundedClient::new(timeouts).unwrap())
     }
 

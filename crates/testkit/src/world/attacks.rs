@@ -114,6 +114,8 @@ pub const ATTACKS: &[Attack] = &[
     // What receipts say.
     attack("sequence split over sessions", Receipts, &[("sequence-forbidden", Fail)], &[], &[], deeds_rules::split_sequence),
     attack("prior history denied", Receipts, &[("prior-classes-differ", Fail)], &[], &[], deeds_rules::false_prior),
+    attack("root of the log made up", Receipts, &[("history-root-differs", Fail)], &[], &[], deeds_rules::false_root),
+    attack("gate judged under another history of the log", Everything, &[("log-fork", Fail), ("omitted-receipt", Fail)], &["tail-short"], &[("log-fork", Log), ("omitted-receipt", Log)], deeds_heads::judged_under_second_history),
     attack("prior head outdated", Receipts, &[("prior-heads-differ", Fail)], &[], &[], deeds_rules::stale_prior_head),
 ];
 

@@ -440,7 +440,8 @@ impl Life<'_> {
         }
     }
 
-    /// Decisions that say what they were judged by: the session's classes, the subject's head.
+    /// Decisions that say what they were judged by: the session's classes, the subject's head, the log's root; the last as often
+    /// under a head as after a part of what is under one.
     fn told_history(&mut self, gate: usize) {
         let (session, subject) = (self.session(), self.subject());
         for class in ["READ", "MESSAGE", "READ"] {
@@ -451,6 +452,11 @@ impl Life<'_> {
             if let Some(head) = state.subject_heads.get(&subject) {
                 body["prior_heads"] = json!({ subject.as_str(): head.to_string() });
             }
+            let log = &self.world.log;
+            let sealed = log.heads.last().map_or(0, |head| head.checkpoint().size.0);
+            let size = if self.random.once_in(2) { sealed } else { self.random.below(sealed + 1) };
+            let root = merkle::root_of(&log.tree, merkle::TreeSize(size)).expect("the tree holds all its hashes");
+            body["history"] = json!({"size": size, "root": root.0.to_base64(), "witnessed": true});
             let decision = self.world.say(gate, &body);
             self.world.wait(40);
             self.world.conclude(gate, &call, &decision, true);

@@ -4,6 +4,7 @@ use super::Stage;
 use crate::world::Asked;
 use crate::world::gate::Gate;
 use crate::world::tiled::TiledLog;
+use serde_json::json;
 
 /// Some receipts are logged; the stage's witness sees another history from where it last was, `more` entries longer or
 /// shorter than the true one. All others see the true one.
@@ -96,6 +97,24 @@ pub(super) fn stale_replay(stage: &mut Stage) {
 }
 
 pub(super) fn kept_from_second_history(stage: &mut Stage) {
+    second_history_kept(stage);
+    stage.go_on();
+    stage.go_on();
+}
+
+/// The gate is no liar: the log signed the head that it read, and a proof under it was kept.
+pub(super) fn judged_under_second_history(stage: &mut Stage) {
+    let second = second_history_kept(stage);
+    stage.go_on();
+    let call = stage.world.call("x", "crm.read", "READ", "customer:x");
+    let mut body = call.decision(true);
+    body["history"] = json!({"size": second.size(), "root": second.tree.root().0.to_base64(), "witnessed": true});
+    let decision = stage.world.say(stage.gate, &body);
+    stage.world.conclude(stage.gate, &call, &decision, true);
+    stage.go_on();
+}
+
+fn second_history_kept(stage: &mut Stage) -> TiledLog {
     stage.grow();
     let size = stage.world.log.entries.len();
     // The last entry of the true history stands one place further on in the other.
@@ -104,8 +123,7 @@ pub(super) fn kept_from_second_history(stage: &mut Stage) {
     entries.insert(size - 1, stranger.bytes().to_vec());
     let second = stage.world.log.with_entries(entries);
     stage.keep_from(&second, size as u64);
-    stage.go_on();
-    stage.go_on();
+    second
 }
 
 pub(super) fn change_entry(stage: &mut Stage) {

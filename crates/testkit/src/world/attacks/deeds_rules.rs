@@ -39,6 +39,19 @@ pub(super) fn false_prior(stage: &mut Stage) {
     stage.go_on();
 }
 
+pub(super) fn false_root(stage: &mut Stage) {
+    stage.go_on();
+    let sealed = stage.world.log.heads.last().map_or(0, |head| head.checkpoint().size.0);
+    let size = if stage.random.once_in(2) { sealed } else { stage.random.below(sealed) };
+    let root = merkle::leaf_hash(&stage.random.bits().to_be_bytes()).to_base64();
+    let call = call(stage, "crm.read", "READ");
+    let decision = decide(stage, &call, true, |body| {
+        body["history"] = json!({"size": size, "root": root, "witnessed": true});
+    });
+    stage.world.conclude(stage.gate, &call, &decision, true);
+    stage.go_on();
+}
+
 pub(super) fn stale_prior_head(stage: &mut Stage) {
     let number = number(stage);
     let (session, subject) = (format!("x-{number}"), format!("customer:x{number}"));
