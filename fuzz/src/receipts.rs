@@ -7,9 +7,9 @@ use receipt::breach::{Exhibit, breaks};
 use receipt::commit::Disclosure;
 use receipt::{
     IssuerState, LogAdmitted, OmittedReceipt, Receipt, ReceiptId, ReceiptText, RefusalCode, UnixMillis, admit,
-    find_credential, ijson, jcs,
+    find_credential, find_credential_in, ijson, jcs,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
 static STATE: LazyLock<IssuerState> = LazyLock::new(|| IssuerState::registered(World::new().gates[0].key().verifier()));
@@ -40,8 +40,8 @@ pub fn entry(data: &[u8]) {
     };
     assert_eq!(text.to_string(), receipt.text());
     let inspected = Receipt::parse_inspecting(data, |members| {
-        let _ = find_credential(members);
-        members.clone()
+        let _ = find_credential_in(members);
+        Map::from(members.clone())
     });
     assert_eq!(inspected.map(|(_, members)| Ok(members)), Ok(ijson::parse_object(receipt.body_text())));
 }

@@ -11,7 +11,9 @@ use crate::refusal::NotTaken;
 use crate::registry::Registry;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
-use receipt::{Checked, CredentialFound, IssuerName, IssuerState, Receipt, Refusal, check_signature, find_credential};
+use receipt::{
+    Checked, CredentialFound, IssuerName, IssuerState, Receipt, Refusal, check_signature, find_credential_in,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, oneshot};
@@ -97,7 +99,7 @@ impl BatchSoFar {
 }
 
 fn vet(entry: &[u8], registry: &Registry, so_far: &BatchSoFar) -> Vetted {
-    let (receipt, credential) = match Receipt::parse_inspecting(entry, find_credential) {
+    let (receipt, credential) = match Receipt::parse_inspecting(entry, find_credential_in) {
         Ok(parsed) => parsed,
         Err(malformed) => return Vetted::NotTaken { reason: Refusal::from(malformed).into(), issuer: None },
     };

@@ -20,7 +20,7 @@ use audit::amount::amount;
 use client::outbox::{BodyFault, GateDescription, SubmittedInput};
 use client::{Outbox, OutboxError, SendError, Sender};
 use note::Policy;
-use receipt::{Body, SeqNo};
+use receipt::{Body, SeqNo, ijson};
 use service::ExitStatus;
 use service::config::Flags;
 use service::output::{Output, complain};
@@ -272,7 +272,7 @@ impl Reader {
             if self.strange_types.len() == MAX_STRANGE_TYPES {
                 return;
             }
-            let Ok(members) = serde_json::from_str(&line.body) else { continue };
+            let Ok(members) = ijson::parse_members(&line.body) else { continue };
             let Ok(Body::Unknown { type_name, .. }) = Body::from_members(members) else { continue };
             if !self.strange_types.contains(&type_name) {
                 let said = format!("type {type_name:?} is not one this version knows; it is logged as it stands");

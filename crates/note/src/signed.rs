@@ -130,7 +130,8 @@ impl SignedNote {
         }
         let whole = std::str::from_utf8(bytes).map_err(|_| NoteError::NotUtf8)?;
         refuse_controls(whole)?;
-        let text_len = whole.rfind("\n\n").ok_or(NoteError::Unsigned)? + 1;
+        let blank_line = bytes.windows(2).rposition(|pair| pair == b"\n\n").ok_or(NoteError::Unsigned)?;
+        let text_len = blank_line + 1;
         let lines = whole[text_len + 1..].strip_suffix('\n').ok_or(NoteError::Unsigned)?;
         let mut signatures = Vec::new();
         for (place, line) in lines.split('\n').enumerate() {
@@ -213,12 +214,13 @@ impl NoteSignature {
         // A name holds no space, so the first one ends it; base64 holds none either.
         let (name, encoded) = line.strip_prefix(LINE_START)?.split_once(' ')?;
         let name = KeyName::new(name).ok()?;
-        let bytes = merkle::decode_base64(encoded)?;
-        let (key_id, blob) = bytes.split_first_chunk::<4>()?;
+        let mut blob = merkle::decode_base64(encoded)?;
+        let key_id = KeyId(*blob.first_chunk()?);
+        blob.drain(..key_id.0.len());
         if blob.is_empty() {
             return None;
         }
-        Some(NoteSignature { name, key_id: KeyId(*key_id), blob: blob.to_vec() })
+        Some(NoteSignature { name, key_id, blob })
     }
 
     /// The line as it stands in a note, without its newline.
@@ -272,8 +274,12 @@ pub(crate) fn assemble(text: &str, lines: impl Iterator<Item = String>) -> Strin
 }
 
 fn refuse_controls(text: &str) -> Result<(), NoteError> {
-    match text.bytes().position(|byte| byte < b' ' && byte != b'\n') {
-        Some(place) => Err(NoteError::Control(place)),
-        None => Ok(()),
-    }
+    /// Bytes that are looked at together, which the compiler makes a few instructions of.
+    const BLOCK: usize = 64;
+    let is_control = |byte: &u8| *byte < b' ' && *byte != b'\n';
+    let holds_one = |block: &[u8]| block.iter().fold(false, |found, byte| found | is_control(byte));
+    let bytes = text.as_bytes();
+    let Some(block) = bytes.chunks(BLOCK).position(holds_one) else { return Ok(()) };
+    let place = bytes.iter().skip(block * BLOCK).position(is_control);
+    Err(NoteError::Control(block * BLOCK + place.unwrap_or_default()))
 }

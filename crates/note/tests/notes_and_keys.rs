@@ -53,6 +53,23 @@ fn malformed_notes_are_refused_with_their_reason() {
 }
 
 #[test]
+fn a_control_character_is_told_with_its_place_wherever_it_stands() {
+    let (text, line) = ("x".repeat(200), signature_line());
+    for place in 0..text.len() - 1 {
+        let mut note = format!("{text}\n\n{line}\n").into_bytes();
+        note[place] = 0x1f;
+        // The first one counts.
+        note[text.len() - 1] = 0;
+        assert_eq!(SignedNote::parse(&note), Err(NoteError::Control(place)));
+    }
+    for allowed in [b'\n', b' ', 0x7f] {
+        let mut note = format!("{text}\n\n{line}\n").into_bytes();
+        note[64] = allowed;
+        assert!(SignedNote::parse(&note).is_ok());
+    }
+}
+
+#[test]
 fn signatures_of_unknown_keys_are_ignored_even_if_name_or_id_is_known() {
     let (mine, same_name, other) = (log_key(), named("log.example/agents", 9), named("other.example", 1));
     let text = "text\n";

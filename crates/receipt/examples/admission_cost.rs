@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use counterfoil_receipt::{
-    self as receipt, Chain, IssuerName, IssuerState, Receipt, UnixMillis, check_signature, find_credential, place,
+    self as receipt, Chain, IssuerName, IssuerState, Receipt, UnixMillis, check_signature, find_credential_in, place,
 };
 use note::{KeyKind, KeyName, KeyTables, SigningKey, Strict};
 use std::hint::black_box;
@@ -56,7 +56,7 @@ fn main() {
     show("place, admitted", fastest(first, |checked| drop(black_box(place(&state, checked.clone(), &|_| None, None)))));
     show(
         "parse, look for credentials",
-        fastest(&entries, |entry| drop(black_box(Receipt::parse_inspecting(entry, find_credential)))),
+        fastest(&entries, |entry| drop(black_box(Receipt::parse_inspecting(entry, find_credential_in)))),
     );
     show("prepare a key", fastest(first, |_| KeyTables::new(1).prepare(&key.verifier())));
 }

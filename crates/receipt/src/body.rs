@@ -27,6 +27,7 @@ pub use member::{BodyError, Member, Moment, Named, Shown};
 pub use memory::{Memory, MemoryForm};
 pub use outcome::{ExecutedBy, Outcome};
 
+use crate::ijson::{Json, Members};
 use crate::path::MemberPath;
 use serde_json::{Map, Value};
 
@@ -68,16 +69,16 @@ impl Body {
     /// # Errors
     /// [`BodyError`]: `type` is missing or no string (it may not be committed: it says how to read the
     /// rest), a required member is missing, or a member has the wrong type.
-    pub fn from_members(mut members: Map<String, Value>) -> Result<Self, BodyError> {
+    pub fn from_members(mut members: Members<'_>) -> Result<Self, BodyError> {
         const TYPE: &str = "type";
         let expected = "a string that names the type of the body";
-        let type_name = match members.remove(TYPE) {
+        let type_name = match members.take(TYPE) {
             None => return Err(BodyError::Missing { path: MemberPath::member(TYPE), expected }),
-            Some(Value::String(type_name)) => type_name,
+            Some(Json::String(type_name)) => type_name,
             Some(_) => return Err(BodyError::WrongType { path: MemberPath::member(TYPE), expected }),
         };
         let fields = member::Fields::of(members);
-        Ok(match type_name.as_str() {
+        Ok(match &*type_name {
             "decision" => Self::Decision(Box::new(Decision::read(fields)?)),
             "outcome" => Self::Outcome(Box::new(Outcome::read(fields)?)),
             "approval" => Self::Approval(Box::new(Approval::read(fields)?)),
@@ -88,7 +89,7 @@ impl Body {
             "memory" => Self::Memory(Box::new(Memory::read(fields)?)),
             "dropped" => Self::Dropped(Dropped::read(fields)?),
             "foreign" => Self::Foreign(Foreign::read(fields)?),
-            _ => Self::Unknown { type_name, other: fields.other() },
+            _ => Self::Unknown { type_name: type_name.into_owned(), other: fields.other() },
         })
     }
 

@@ -9,7 +9,7 @@
 //! Without the salt the value cannot be guessed from the digest; once the salt is destroyed nobody can
 //! show what it was. The salt is an argument: nothing here makes randomness.
 
-use crate::ijson::{self, JsonError};
+use crate::ijson::{self, Json, JsonError};
 use crate::jcs::Digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -33,6 +33,14 @@ pub fn committed_digest(value: &Value) -> Option<Digest> {
     let members = value.as_object()?;
     match (members.len(), members.get(MARK)) {
         (1, Some(Value::String(text))) => Digest::parse(text),
+        _ => None,
+    }
+}
+
+/// As [`committed_digest`], of a value where it lies.
+pub(crate) fn digest_committed_to(value: &Json<'_>) -> Option<Digest> {
+    match value {
+        Json::Object(members) if members.len() == 1 => Digest::parse(members.get(MARK)?.as_str()?),
         _ => None,
     }
 }

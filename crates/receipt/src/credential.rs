@@ -11,7 +11,7 @@
 mod name;
 mod shape;
 
-use crate::ijson;
+use crate::ijson::{self, Json, Members};
 use crate::path::MemberPath;
 use name::NamedAs;
 use serde_json::{Map, Value};
@@ -70,11 +70,16 @@ impl fmt::Display for CredentialFound {
 
 /// Looks through the members of a body for the first credential-shaped value, in the order written.
 pub fn find_credential(members: &Map<String, Value>) -> Option<CredentialFound> {
+    find_credential_in(&members.into())
+}
+
+/// As [`find_credential`], for members where they lie.
+pub fn find_credential_in(members: &Members<'_>) -> Option<CredentialFound> {
     in_object(members, NamedAs::Nothing, 0)
 }
 
-fn in_object(members: &Map<String, Value>, named: NamedAs, embedding: usize) -> Option<CredentialFound> {
-    let text_of = |name: &str| members.get(name).and_then(Value::as_str);
+fn in_object(members: &Members<'_>, named: NamedAs, embedding: usize) -> Option<CredentialFound> {
+    let text_of = |name: &str| members.get(name).and_then(Json::as_str);
     // {"name": "X-Api-Key", "value": …}: how lists of headers and variables are often written.
     let labelled = ["name", "key", "header"].into_iter().filter_map(text_of).map(name::named_as).max();
     let is_web_key = text_of("kty").is_some();
@@ -82,9 +87,11 @@ fn in_object(members: &Map<String, Value>, named: NamedAs, embedding: usize) -> 
         if let Some(kind) = shape::shape_of(name) {
             return Some(CredentialFound { path: MemberPath::root(), kind });
         }
-        let found = if is_web_key && name::is_private_part_of_web_key(name) && value.is_string() {
+        let found = if is_web_key && name::is_private_part_of_web_key(name) && value.as_str().is_some() {
             Some(CredentialFound { path: MemberPath::root(), kind: CredentialKind::PrivateKey })
-        } else if let ("receipt_b64", Some(text)) = (name.as_str(), exact_text(value)) {
+        } else if name == "receipt_b64"
+            && let Some(text) = exact_text(value)
+        {
             in_string(&text, NamedAs::Nothing, embedding)
         } else if name == "value" {
             in_value(value, labelled.unwrap_or(NamedAs::Nothing).max(named), embedding)
@@ -95,15 +102,15 @@ fn in_object(members: &Map<String, Value>, named: NamedAs, embedding: usize) -> 
     })
 }
 
-fn in_value(value: &Value, named: NamedAs, embedding: usize) -> Option<CredentialFound> {
+fn in_value(value: &Json<'_>, named: NamedAs, embedding: usize) -> Option<CredentialFound> {
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => None,
-        Value::String(text) => in_string(text, named, embedding),
-        Value::Array(elements) => elements.iter().enumerate().find_map(|(index, element)| {
+        Json::Null | Json::Bool(_) | Json::Number(_) => None,
+        Json::String(text) => in_string(text, named, embedding),
+        Json::Array(elements) => elements.iter().enumerate().find_map(|(index, element)| {
             let found = in_value(element, named, embedding)?;
             Some(CredentialFound { path: found.path.within_element(index), ..found })
         }),
-        Value::Object(members) => in_object(members, named, embedding),
+        Json::Object(members) => in_object(members, named, embedding),
     }
 }
 
@@ -122,13 +129,13 @@ fn in_string(text: &str, named: NamedAs, embedding: usize) -> Option<CredentialF
 }
 
 /// The object or array that a string holds as text.
-fn embedded_json(text: &str) -> Option<Value> {
+fn embedded_json(text: &str) -> Option<Json<'_>> {
     let opens = text.trim_start().starts_with(['{', '[']);
-    if opens { ijson::parse_value(text).ok() } else { None }
+    if opens { ijson::parse_json(text).ok() } else { None }
 }
 
 /// What the exact bytes of a foreign receipt say, where they are text.
-fn exact_text(value: &Value) -> Option<String> {
+fn exact_text(value: &Json<'_>) -> Option<String> {
     String::from_utf8(merkle::decode_base64(value.as_str()?)?).ok()
 }
 

@@ -6,10 +6,15 @@
 //! lone surrogates, noncharacters, deep nesting. What this module does not do: look for line breaks
 //! between tokens (the receipt's parser does), or canonicalise ([`crate::jcs`] does).
 
+mod borrowed;
+
+pub use borrowed::{Json, Members};
+
 use crate::path::MemberPath;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 /// Deepest nesting of objects and arrays, the outermost one counted: the protocol's own limit.
@@ -74,8 +79,16 @@ pub enum JsonError {
 /// # Errors
 /// [`JsonError`]: not I-JSON, or not an object.
 pub fn parse_object(text: &str) -> Result<Map<String, Value>, JsonError> {
-    match parse_value(text)? {
-        Value::Object(members) => Ok(members),
+    parse_members(text).map(Map::from)
+}
+
+/// As [`parse_object`], for who looks at the members where they lie.
+///
+/// # Errors
+/// As [`parse_object`].
+pub fn parse_members(text: &str) -> Result<Members<'_>, JsonError> {
+    match parse_json(text)? {
+        Json::Object(members) => Ok(members),
         _ => Err(JsonError::NotAnObject),
     }
 }
@@ -85,6 +98,14 @@ pub fn parse_object(text: &str) -> Result<Map<String, Value>, JsonError> {
 /// # Errors
 /// [`JsonError`]: not I-JSON.
 pub fn parse_value(text: &str) -> Result<Value, JsonError> {
+    parse_json(text).map(Value::from)
+}
+
+/// As [`parse_value`], for who looks at the value where it lies.
+///
+/// # Errors
+/// As [`parse_value`].
+pub fn parse_json(text: &str) -> Result<Json<'_>, JsonError> {
     if text.len() > MAX_JSON_LEN {
         return Err(JsonError::TooLong { length: text.len() });
     }
@@ -202,7 +223,7 @@ impl Fault {
     }
 }
 
-/// Builds a [`Value`] at one depth and refuses what I-JSON refuses.
+/// Reads a value at one depth and refuses what I-JSON refuses.
 struct Strict<'a> {
     /// How many objects and arrays stand around this value.
     depth: usize,
@@ -210,58 +231,59 @@ struct Strict<'a> {
 }
 
 impl<'de> DeserializeSeed<'de> for Strict<'_> {
-    type Value = Value;
+    type Value = Json<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json<'de>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Strict<'_> {
-    type Value = Value;
+    type Value = Json<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<Json<'de>, E> {
+        Ok(Json::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<Json<'de>, E> {
+        Ok(Json::Bool(value))
     }
 
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Json<'de>, E> {
         self.number(Number::from(value))
     }
 
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Json<'de>, E> {
         self.number(Number::from(value))
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Json<'de>, E> {
         match Number::from_f64(value) {
             Some(number) => self.number(number),
             None => Err(self.fault.found(FaultKind::NumberOutOfRange)),
         }
     }
 
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
-        if has_noncharacter(value) {
-            return Err(self.fault.found(FaultKind::Noncharacter));
-        }
-        Ok(Value::String(value.to_owned()))
+    fn visit_borrowed_str<E: serde::de::Error>(self, value: &'de str) -> Result<Json<'de>, E> {
+        self.string(Cow::Borrowed(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut sequence: A) -> Result<Value, A::Error> {
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Json<'de>, E> {
+        self.string(Cow::Owned(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut sequence: A) -> Result<Json<'de>, A::Error> {
         let depth = self.entered()?;
         let mut elements = Vec::new();
         loop {
             let inner = Strict { depth, fault: &mut *self.fault };
             match sequence.next_element_seed(inner) {
                 Ok(Some(element)) => elements.push(element),
-                Ok(None) => return Ok(Value::Array(elements)),
+                Ok(None) => return Ok(Json::Array(elements)),
                 Err(error) => {
                     self.fault.moved(|path| path.within_element(elements.len()));
                     return Err(error);
@@ -270,41 +292,42 @@ impl<'de> Visitor<'de> for Strict<'_> {
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<Json<'de>, A::Error> {
         let depth = self.entered()?;
-        // Room for the members of a usual body; a map that grows by itself does so three times until then.
-        let mut members = if self.depth == 0 { Map::with_capacity(16) } else { Map::new() };
-        while let Some(name) = object.next_key::<String>()? {
+        // Room for the members of a usual body; a list that grows by itself does so three times until then.
+        let mut members = if self.depth == 0 { Members::with_capacity(16) } else { Members::default() };
+        let mut names = Names::default();
+        while let Some(name) = object.next_key_seed(Name)? {
             if has_noncharacter(&name) {
                 return Err(self.fault.found(FaultKind::Noncharacter));
             }
-            let slot = match members.entry(name) {
-                Entry::Vacant(slot) => slot,
-                Entry::Occupied(twice) => {
-                    self.fault.moved(|path| path.within_member(twice.key()));
-                    return Err(self.fault.found(FaultKind::DuplicateMember));
-                }
-            };
+            if names.is_there(&name, &members) {
+                self.fault.moved(|path| path.within_member(&name));
+                return Err(self.fault.found(FaultKind::DuplicateMember));
+            }
             let inner = Strict { depth, fault: &mut *self.fault };
             match object.next_value_seed(inner) {
-                Ok(member) => slot.insert(member),
+                Ok(member) => members.push(name, member),
                 Err(error) => {
-                    self.fault.moved(|path| path.within_member(slot.key()));
+                    self.fault.moved(|path| path.within_member(&name));
                     return Err(error);
                 }
-            };
+            }
         }
-        Ok(Value::Object(members))
+        Ok(Json::Object(members))
     }
 }
 
 impl Strict<'_> {
-    fn number<E: serde::de::Error>(self, number: Number) -> Result<Value, E> {
-        if is_in_range(&number) {
-            Ok(Value::Number(number))
-        } else {
-            Err(self.fault.found(FaultKind::NumberOutOfRange))
+    fn number<'de, E: serde::de::Error>(self, number: Number) -> Result<Json<'de>, E> {
+        if is_in_range(&number) { Ok(Json::Number(number)) } else { Err(self.fault.found(FaultKind::NumberOutOfRange)) }
+    }
+
+    fn string<'de, E: serde::de::Error>(self, text: Cow<'de, str>) -> Result<Json<'de>, E> {
+        if has_noncharacter(&text) {
+            return Err(self.fault.found(FaultKind::Noncharacter));
         }
+        Ok(Json::String(text))
     }
 
     /// The depth of what stands inside this object or array, if it may stand there.
@@ -313,6 +336,54 @@ impl Strict<'_> {
             return Err(self.fault.found(FaultKind::TooDeep));
         }
         Ok(self.depth + 1)
+    }
+}
+
+/// Reads the name of a member.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(name.to_owned()))
+    }
+}
+
+/// Members of an object that are simply looked through for a name. Beyond that a table is kept: an entry has room for
+/// ten thousand names, and nobody shall make us compare each with each.
+const FEW_MEMBERS: usize = 32;
+
+/// The names in one object so far, where those are many.
+#[derive(Default)]
+struct Names(HashSet<String>);
+
+impl Names {
+    /// Whether `name` is among those of `members`, all of which were asked about before they were added, in turn.
+    fn is_there(&mut self, name: &str, members: &Members<'_>) -> bool {
+        if members.len() < FEW_MEMBERS {
+            return members.get(name).is_some();
+        }
+        if self.0.is_empty() {
+            self.0.extend(members.iter().map(|(name, _)| name.to_owned()));
+        }
+        !self.0.insert(name.to_owned())
     }
 }
 
@@ -357,6 +428,23 @@ mod tests {
             }
         }
         assert!(parse_value(r#"{"a":{"a":1},"b":{"a":1}}"#).is_ok());
+    }
+
+    #[test]
+    fn a_member_named_twice_is_refused_among_few_and_among_many() {
+        for count in [1, FEW_MEMBERS - 1, FEW_MEMBERS, FEW_MEMBERS + 1, 5 * FEW_MEMBERS] {
+            let members: Vec<String> = (0..count).map(|number| format!(r#""m{number}":{number}"#)).collect();
+            let members = members.join(",");
+            assert_eq!(parse_object(&format!("{{{members}}}")).unwrap().len(), count);
+            for twice in [0, count / 2, count - 1] {
+                for name in [format!("m{twice}"), format!("\\u006d{twice}")] {
+                    match refusal(&format!(r#"{{{members},"{name}":1,"x":1e99}}"#)) {
+                        JsonError::DuplicateMember { path } => assert_eq!(path.to_string(), format!("/m{twice}")),
+                        other => panic!("{twice} of {count}: {other:?}"),
+                    }
+                }
+            }
+        }
     }
 
     #[test]
@@ -486,10 +574,12 @@ mod tests {
     proptest! {
         #[test]
         fn parsing_accepts_exactly_the_values_that_checking_accepts(value in any_value()) {
-            let parsed = parse_value(&value.to_string());
+            let text = value.to_string();
+            let parsed = parse_value(&text);
             prop_assert_eq!(parsed.is_ok(), check_value(&value).is_ok());
             if let Ok(parsed) = parsed {
-                prop_assert_eq!(parsed, value);
+                prop_assert_eq!(&parsed, &value);
+                prop_assert_eq!(parse_json(&text).unwrap(), Json::from(&value));
             }
         }
 

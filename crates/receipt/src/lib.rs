@@ -45,7 +45,7 @@ pub use admit::{
 pub use body::{Body, BodyError, Member, Shown};
 pub use chain::Chain;
 pub use commit::{Disclosure, commit};
-pub use credential::{CredentialFound, CredentialKind, find_credential};
+pub use credential::{CredentialFound, CredentialKind, find_credential, find_credential_in};
 pub use fork::{Accusation, EvidenceError, ForkPair, IssuerForkEvidence};
 pub use heading::Heading;
 pub use id::{IssuerName, ReceiptId, SeqNo, UnixMillis};

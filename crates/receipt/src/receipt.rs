@@ -18,11 +18,10 @@
 
 use crate::body::{Body, BodyError};
 use crate::id::{IssuerName, ReceiptId, SeqNo, UnixMillis};
-use crate::ijson::{self, JsonError};
+use crate::ijson::{self, JsonError, Members};
 use merkle::Hash;
 use merkle::decimal::parse_u64;
 use note::{NameError, NoteError, NoteSignature, SignedNote, SigningKey, sign_note};
-use serde_json::{Map, Value};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -131,19 +130,18 @@ impl Receipt {
     ///
     /// # Errors
     /// As [`Receipt::parse`].
-    pub fn parse_inspecting<T>(
-        entry: &[u8],
-        inspect: impl FnOnce(&Map<String, Value>) -> T,
-    ) -> Result<(Self, T), Malformed> {
+    pub fn parse_inspecting<T>(entry: &[u8], inspect: impl FnOnce(&Members<'_>) -> T) -> Result<(Self, T), Malformed> {
         if entry.len() > MAX_ENTRY {
             return Err(Malformed::TooLong { length: entry.len() });
         }
         let note = SignedNote::parse(entry)?;
         let text = note.text();
-        let lines: Vec<&str> = text.strip_suffix('\n').ok_or(Malformed::Lines)?.splitn(7, '\n').collect();
-        let &[magic, issuer, seq, prev, issued_at, body_text] = lines.as_slice() else {
+        let mut lines = text.strip_suffix('\n').ok_or(Malformed::Lines)?.split('\n');
+        let mut line = || lines.next().ok_or(Malformed::Lines);
+        let [magic, issuer, seq, prev, issued_at, body_text] = [line()?, line()?, line()?, line()?, line()?, line()?];
+        if lines.next().is_some() {
             return Err(Malformed::Lines);
-        };
+        }
         if magic != MAGIC {
             return Err(Malformed::Magic);
         }
@@ -157,7 +155,7 @@ impl Receipt {
         if !(body_text.starts_with('{') && body_text.ends_with('}')) {
             return Err(Malformed::BodyLine);
         }
-        let members = ijson::parse_object(body_text)?;
+        let members = ijson::parse_members(body_text)?;
         let inspected = inspect(&members);
         let body = Body::from_members(members)?;
         let body_end = text.len() - "\n".len();

@@ -23,7 +23,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
         Ok(Self {
             request_id: fields.optional("request_id")?,
             decision: fields.optional("decision")?,

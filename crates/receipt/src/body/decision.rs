@@ -5,6 +5,7 @@
 
 use super::member::{BodyError, Fields, FromMember, Member, Moment, Named, words};
 use crate::id::ReceiptId;
+use crate::ijson::Json;
 use crate::jcs::Digest;
 use serde_json::{Map, Value};
 
@@ -64,7 +65,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
         Ok(Self {
             request_id: fields.required("request_id")?,
             ruling: fields.required("decision")?,
@@ -159,7 +160,7 @@ pub enum Proven {
 impl FromMember for Proven {
     const EXPECTED: &'static str = "a string that names what was proven";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         Ok(match value.as_str().ok_or_else(Self::wrong_type)? {
             "capability_signature" => Self::CapabilitySignature,
             "request_signature" => Self::RequestSignature,
@@ -192,7 +193,7 @@ pub struct Capability {
 impl FromMember for Capability {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         let mut fields = Fields::of_member::<Self>(value)?;
         Ok(Self {
             id: fields.optional("id")?,
@@ -223,7 +224,7 @@ pub struct Grant {
 impl FromMember for Grant {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         let mut fields = Fields::of_member::<Self>(value)?;
         Ok(Self {
             principal: fields.optional("principal")?,
@@ -253,7 +254,7 @@ pub struct History {
 impl FromMember for History {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         let mut fields = Fields::of_member::<Self>(value)?;
         Ok(Self {
             size: fields.optional("size")?,
@@ -283,7 +284,7 @@ pub struct Fact {
 impl FromMember for Fact {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         let mut fields = Fields::of_member::<Self>(value)?;
         Ok(Self {
             source: fields.optional("source")?,
@@ -311,7 +312,7 @@ pub struct Approved {
 impl FromMember for Approved {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         let mut fields = Fields::of_member::<Self>(value)?;
         Ok(Self {
             digest: fields.optional("digest")?,

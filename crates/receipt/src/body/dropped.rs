@@ -19,7 +19,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
         Ok(Self {
             count: fields.required("count")?,
             since: fields.optional("since")?,

@@ -3,6 +3,7 @@
 //! Nothing here knows any format: the verifier re-checks each carried receipt by its own format's rules.
 
 use super::member::{BodyError, Fields, FromMember, Member};
+use crate::ijson::Json;
 use serde_json::{Map, Value};
 
 /// The members of a `foreign`. One of `receipt` and `receipt_b64` should be there.
@@ -19,7 +20,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
         Ok(Self {
             format: fields.optional("format")?,
             receipt: fields.optional("receipt")?,
@@ -36,7 +37,7 @@ pub struct ExactBytes(pub Vec<u8>);
 impl FromMember for ExactBytes {
     const EXPECTED: &'static str = "bytes in standard, padded, canonical base64";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         value.as_str().and_then(merkle::decode_base64).map(Self).ok_or_else(Self::wrong_type)
     }
 }

@@ -23,7 +23,7 @@ pub struct Open {
 }
 
 impl Open {
-    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
         Ok(Self {
             vkey: fields.optional("vkey")?,
             gate: fields.optional("gate")?,
@@ -51,7 +51,7 @@ pub struct Rotate {
 }
 
 impl Rotate {
-    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
         Ok(Self { vkey: fields.optional("vkey")?, other: fields.other() })
     }
 }

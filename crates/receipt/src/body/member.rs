@@ -3,9 +3,9 @@
 //!
 //! Types in, types out; what the members mean is said where each body is defined.
 
-use crate::commit::committed_digest;
+use crate::commit::digest_committed_to;
 use crate::id::{ReceiptId, UnixMillis};
-use crate::ijson::MAX_INTEGER;
+use crate::ijson::{Json, MAX_INTEGER, Members};
 use crate::jcs::Digest;
 use crate::path::MemberPath;
 use serde_json::{Map, Value};
@@ -118,7 +118,7 @@ pub(crate) trait FromMember: Sized {
     const EXPECTED: &'static str;
 
     /// Takes the value; the path in an error starts at `value`.
-    fn from_member(value: Value) -> Result<Self, BodyError>;
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError>;
 
     /// The value has another type altogether.
     fn wrong_type() -> BodyError {
@@ -127,17 +127,17 @@ pub(crate) trait FromMember: Sized {
 }
 
 /// Takes the members of one object by name; what nobody asked for is left.
-pub(crate) struct Fields(Map<String, Value>);
+pub(crate) struct Fields<'text>(Members<'text>);
 
-impl Fields {
-    pub(crate) fn of(members: Map<String, Value>) -> Self {
+impl<'text> Fields<'text> {
+    pub(crate) fn of(members: Members<'text>) -> Self {
         Self(members)
     }
 
     /// Those of an object that is a member itself.
-    pub(crate) fn of_member<T: FromMember>(value: Value) -> Result<Self, BodyError> {
+    pub(crate) fn of_member<T: FromMember>(value: Json<'text>) -> Result<Self, BodyError> {
         match value {
-            Value::Object(members) => Ok(Self(members)),
+            Json::Object(members) => Ok(Self(members)),
             _ => Err(T::wrong_type()),
         }
     }
@@ -149,8 +149,8 @@ impl Fields {
 
     /// A member that may be absent. `null` is not absent.
     pub(crate) fn optional<T: FromMember>(&mut self, name: &'static str) -> Result<Option<Member<T>>, BodyError> {
-        let Some(value) = self.0.remove(name) else { return Ok(None) };
-        if let Some(digest) = committed_digest(&value) {
+        let Some(value) = self.0.take(name) else { return Ok(None) };
+        if let Some(digest) = digest_committed_to(&value) {
             return Ok(Some(Member::Committed(digest)));
         }
         let clear = T::from_member(value).map_err(|error| error.moved(|path| path.within_member(name)))?;
@@ -159,24 +159,24 @@ impl Fields {
 
     /// The members nobody asked for, in any order.
     pub(crate) fn other(self) -> Map<String, Value> {
-        self.0
+        self.0.into()
     }
 }
 
 impl FromMember for Value {
     const EXPECTED: &'static str = "any JSON value";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
-        Ok(value)
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
+        Ok(value.into())
     }
 }
 
 impl FromMember for String {
     const EXPECTED: &'static str = "a string";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         match value {
-            Value::String(text) => Ok(text),
+            Json::String(text) => Ok(text.into_owned()),
             _ => Err(Self::wrong_type()),
         }
     }
@@ -185,8 +185,11 @@ impl FromMember for String {
 impl FromMember for bool {
     const EXPECTED: &'static str = "true or false";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
-        value.as_bool().ok_or_else(Self::wrong_type)
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
+        match value {
+            Json::Bool(value) => Ok(value),
+            _ => Err(Self::wrong_type()),
+        }
     }
 }
 
@@ -194,17 +197,18 @@ impl FromMember for u64 {
     const EXPECTED: &'static str = "a whole number from 0 to 2^53−1";
 
     /// However it is written: to most JSON readers `3`, `3.0` and `0.3e1` are one number.
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
+        let Json::Number(number) = value else { return Err(Self::wrong_type()) };
         let whole =
-            value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=MAX_INTEGER as f64).contains(number));
-        value.as_u64().or(whole.map(|number| number as u64)).ok_or_else(Self::wrong_type)
+            number.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=MAX_INTEGER as f64).contains(number));
+        number.as_u64().or(whole.map(|number| number as u64)).ok_or_else(Self::wrong_type)
     }
 }
 
 impl FromMember for Digest {
     const EXPECTED: &'static str = "a digest: \"sha256:\" and 64 lowercase hex digits";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         value.as_str().and_then(Self::parse).ok_or_else(Self::wrong_type)
     }
 }
@@ -212,7 +216,7 @@ impl FromMember for Digest {
 impl FromMember for ReceiptId {
     const EXPECTED: &'static str = "a receipt id: 64 lowercase hex digits";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         value.as_str().and_then(Self::parse).ok_or_else(Self::wrong_type)
     }
 }
@@ -220,8 +224,8 @@ impl FromMember for ReceiptId {
 impl<T: FromMember> FromMember for Vec<T> {
     const EXPECTED: &'static str = "an array";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
-        let Value::Array(elements) = value else { return Err(Self::wrong_type()) };
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
+        let Json::Array(elements) = value else { return Err(Self::wrong_type()) };
         elements
             .into_iter()
             .enumerate()
@@ -248,9 +252,9 @@ pub enum Moment {
 impl FromMember for Moment {
     const EXPECTED: &'static str = "a time: whole milliseconds since the Unix epoch, or text";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
         match value {
-            Value::String(text) => Ok(Self::Text(text)),
+            Json::String(text) => Ok(Self::Text(text.into_owned())),
             other => match u64::from_member(other) {
                 Ok(millis) => Ok(Self::Millis(UnixMillis(millis))),
                 Err(_) => Err(Self::wrong_type()),
@@ -273,12 +277,12 @@ impl<T> Named<T> {
 impl<T: FromMember> FromMember for Named<T> {
     const EXPECTED: &'static str = "an object";
 
-    fn from_member(value: Value) -> Result<Self, BodyError> {
-        let Value::Object(members) = value else { return Err(Self::wrong_type()) };
-        let read = members.into_iter().map(|(name, value)| match committed_digest(&value) {
-            Some(digest) => Ok((name, Member::Committed(digest))),
+    fn from_member(value: Json<'_>) -> Result<Self, BodyError> {
+        let Json::Object(members) = value else { return Err(Self::wrong_type()) };
+        let read = members.into_iter().map(|(name, value)| match digest_committed_to(&value) {
+            Some(digest) => Ok((name.into_owned(), Member::Committed(digest))),
             None => match T::from_member(value) {
-                Ok(clear) => Ok((name, Member::Clear(clear))),
+                Ok(clear) => Ok((name.into_owned(), Member::Clear(clear))),
                 Err(error) => Err(error.moved(|path| path.within_member(&name))),
             },
         });
@@ -318,7 +322,7 @@ macro_rules! words {
         impl $crate::body::member::FromMember for $name {
             const EXPECTED: &'static str = $expected;
 
-            fn from_member(value: serde_json::Value) -> Result<Self, $crate::body::BodyError> {
+            fn from_member(value: $crate::ijson::Json<'_>) -> Result<Self, $crate::body::BodyError> {
                 match value.as_str() {
                     $(Some($text) => Ok(Self::$word),)+
                     _ => Err(Self::wrong_type()),

@@ -23,7 +23,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
         Ok(Self {
             note_digest: fields.optional("note_digest")?,
             source: fields.optional("source")?,

@@ -37,7 +37,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn read(mut fields: Fields) -> Result<Self, BodyError> {
+    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, BodyError> {
         Ok(Self {
             request_id: fields.optional("request_id")?,
             decision: fields.optional("decision")?,

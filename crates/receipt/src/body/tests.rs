@@ -9,7 +9,7 @@ use serde_json::json;
 const HEX: &str = "583f3d5a0f38aa2f73919de1577acb67d88f1f4b53623414d1242404f45c374e";
 
 fn read(body: &Value) -> Result<Body, BodyError> {
-    Body::from_members(body.as_object().unwrap().clone())
+    Body::from_members(body.as_object().unwrap().into())
 }
 
 fn digest() -> String {
@@ -266,7 +266,7 @@ fn a_bound_agent_without_proof_is_well_formed() {
 fn whole_numbers_count_however_they_are_written() {
     for written in ["3", "3.0", "0.3e1", "30e-1"] {
         let text = format!(r#"{{"type":"open","heartbeat_ms":{written}}}"#);
-        let members = crate::ijson::parse_object(&text).unwrap();
+        let members = crate::ijson::parse_members(&text).unwrap();
         let Body::Open(open) = Body::from_members(members).unwrap() else { panic!() };
         assert_eq!(open.heartbeat_ms.shown(), Some(&3), "{written}");
     }

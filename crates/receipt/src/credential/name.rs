@@ -212,8 +212,9 @@ fn is_identifier(word: &str) -> bool {
 }
 
 fn ends_with_ignoring_case(name: &str, end: &str) -> bool {
-    let tail = name.len().checked_sub(end.len()).and_then(|from| name.as_bytes().get(from..));
-    tail.is_some_and(|tail| tail.eq_ignore_ascii_case(end.as_bytes()))
+    // From behind: of nearly every name the last letter already is another one.
+    let mut pairs = name.bytes().rev().zip(end.bytes().rev());
+    name.len() >= end.len() && pairs.all(|(own, wanted)| own.eq_ignore_ascii_case(&wanted))
 }
 
 /// `API-Key`, `apiKey`, `APIKey` and `api_key` are the words `api`, `key`.

@@ -342,6 +342,7 @@ mod tests {
             for line in case["disclosures"].as_array().into_iter().flatten() {
                 assert!(Disclosure::parse(line.as_str().unwrap()).unwrap().opens_in(&members), "{}", case["name"]);
             }
+            let members = ijson::parse_members(text).unwrap();
             Body::from_members(members).unwrap_or_else(|error| panic!("{}: {error}", case["name"]));
         }
     }

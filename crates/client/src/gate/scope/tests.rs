@@ -77,7 +77,7 @@ fn outcomes_are_written_as_the_shared_cases_say() {
         let Some(end) = case.get("end") else { continue };
         let text = |name: &str| end.get(name).and_then(Value::as_str).map(str::to_owned);
         let decided = written("decision", &end["given"]).unwrap();
-        let Body::Decision(decision) = Body::from_members(ijson::parse_object(&decided.text).unwrap()).unwrap() else {
+        let Body::Decision(decision) = Body::from_members(ijson::parse_members(&decided.text).unwrap()).unwrap() else {
             panic!("{case:?}")
         };
         let agent = bodies::agent_of(&decision);
