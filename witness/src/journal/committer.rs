@@ -39,8 +39,7 @@ impl Committer {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (tell, ended) = oneshot::channel();
         std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
-            // Nobody listens any more: then the process is ending anyway.
-            let _ = tell.send(write(journal, queue));
+            write(journal, queue, tell);
         })?;
         Ok((Committer { jobs }, ended))
     }
@@ -86,7 +85,9 @@ impl Drop for Abandoned {
     }
 }
 
-fn write(mut journal: Journal, mut queue: mpsc::Receiver<Work>) -> Result<(), Broken> {
+/// Says why it ended before anybody who waits for a record hears that it did. Where nobody listens any more, the process is
+/// ending anyway.
+fn write(mut journal: Journal, mut queue: mpsc::Receiver<Work>, tell: oneshot::Sender<Result<(), Broken>>) {
     let (mut work, mut finished) = (Vec::new(), false);
     while !finished && queue.blocking_recv_many(&mut work, GROUP) > 0 {
         let (mut records, mut waiting) = (Vec::with_capacity(work.len()), Vec::with_capacity(work.len()));
@@ -99,18 +100,32 @@ fn write(mut journal: Journal, mut queue: mpsc::Receiver<Work>) -> Result<(), Br
                 }
                 Work::Recall(origin, done) => recalls.push((origin, done)),
                 Work::Finish => finished = true,
-                Work::Abandon => return Ok(()),
+                Work::Abandon => {
+                    drop(journal);
+                    let _ = tell.send(Ok(()));
+                    return;
+                }
             }
         }
         metrics::histogram!(COMMIT_RECORDS).record(waiting.len() as f64);
-        let released = journal.commit(records)?;
-        for (done, cosigned) in waiting.into_iter().zip(released) {
-            // Whoever asked may have gone away; it is durable all the same.
-            let _ = done.send(cosigned);
+        match journal.commit(records) {
+            Ok(released) => {
+                for (done, cosigned) in waiting.into_iter().zip(released) {
+                    // Whoever asked may have gone away; it is durable all the same.
+                    let _ = done.send(cosigned);
+                }
+            }
+            Err(broken) => {
+                drop(journal);
+                let _ = tell.send(Err(broken));
+                return;
+            }
         }
         for (origin, done) in recalls {
             let _ = done.send(journal.memory().held(&origin).cloned());
         }
     }
-    journal.finish()
+    let ended = journal.finish();
+    drop(journal);
+    let _ = tell.send(ended);
 }
