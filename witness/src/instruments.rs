@@ -5,10 +5,10 @@ use crate::evidence::Evidence;
 use crate::journal::book::JournalReader;
 use crate::journal::line::Outcome;
 use crate::posts::Posts;
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics::{Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use note::KeyName;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Records that one commit of the journal made durable.
 pub const COMMIT_RECORDS: &str = "counterfoil_witness_commit_records";
@@ -47,9 +47,22 @@ pub fn describe() {
     describe_histogram!(COMMIT_RECORDS, Unit::Count, "Records that shared one commit of the journal");
 }
 
-/// Counts what came of a fetch or push of a log.
-pub fn judged(log: &KeyName, outcome: Outcome) {
-    counter!(JUDGED, "log" => log.to_string(), "outcome" => outcome.as_str()).increment(1);
+/// Counts what comes of the fetches and pushes of one log. Finding a counter by its labels costs more than counting: it is done
+/// once for each outcome.
+#[derive(Debug, Default)]
+pub struct Judged(Mutex<Vec<(Outcome, Counter)>>);
+
+impl Judged {
+    /// Counts one of the log of this name.
+    pub fn count(&self, log: &KeyName, outcome: Outcome) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, counter)) = known.iter().find(|(known, _)| *known == outcome) {
+            return counter.increment(1);
+        }
+        let counter = counter!(JUDGED, "log" => log.to_string(), "outcome" => outcome.as_str());
+        counter.increment(1);
+        known.push((outcome, counter));
+    }
 }
 
 /// Takes a log that is no longer watched out of the figures: an alarm compares, and nothing compares with NaN.
@@ -75,10 +88,10 @@ pub struct Dials {
 impl Dials {
     /// Sets the gauges.
     pub fn read_off(&self) {
-        let views: Vec<_> = self.posts.all().iter().map(|post| post.view()).collect();
+        let statuses: Vec<_> = self.posts.all().iter().map(|post| post.view().status()).collect();
         // Peers' journals are watched too, and are no logs of the configuration's.
-        let logs = || views.iter().map(|view| &view.status).filter(|log| log.journal_of.is_none());
-        for status in views.iter().map(|view| &view.status) {
+        let logs = || statuses.iter().filter(|log| log.journal_of.is_none());
+        for status in &statuses {
             gauge!(FORKED, "log" => status.origin.clone()).set(u8::from(status.forked.is_some()));
             if let (Some(size), Some(cosigned_at)) = (status.size, status.cosigned_at) {
                 gauge!(HELD, "log" => status.origin.clone()).set(size as f64);
@@ -87,7 +100,7 @@ impl Dials {
         }
         gauge!(LOGS).set(logs().count() as f64);
         gauge!(TROUBLED).set(logs().filter(|log| log.is_in_trouble()).count() as f64);
-        let accused = views.iter().filter(|view| view.status.journal_of.is_some() && view.status.forked.is_some());
+        let accused = statuses.iter().filter(|log| log.journal_of.is_some() && log.forked.is_some());
         gauge!(JOURNALS_ACCUSED).set(accused.count() as f64);
         gauge!(EVIDENCE).set(self.evidence.count() as f64);
         gauge!(JOURNAL).set(self.journal.size() as f64);

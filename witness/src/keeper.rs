@@ -14,17 +14,18 @@ use crate::journal::fold::{Fold, SeenHead, Sighting};
 use crate::journal::line::{JournalLine, Outcome, bounded_sentence};
 use crate::push::{Push, PushRefusal};
 use crate::settings::{Level, WatchedLog};
-use crate::view::{LastFetch, LogStatus, LogView};
+use crate::view::{LastFetch, LogView};
 use cosign::{Decision, LogFork, PushDecision};
 use merkle::TreeSize;
 use note::{CheckpointError, KeyTables, SignedCheckpoint, Verified};
+use std::sync::Arc;
 use store::Cosigned;
 
 /// The memory of one log.
 #[derive(Debug)]
 pub struct Keeper {
-    log: WatchedLog,
-    held: Option<Cosigned>,
+    log: Arc<WatchedLog>,
+    held: Option<Arc<Cosigned>>,
     /// What had been released, of any log, when the process started.
     floor_s: u64,
     fold: Fold,
@@ -55,6 +56,7 @@ impl Keeper {
     /// nothing later than `floor_s`.
     pub fn new(log: WatchedLog, held: Option<Cosigned>, floor_s: u64, forked: Option<Standing>) -> Keeper {
         let fold = Fold::new(log.vkey.name().as_str());
+        let (log, held) = (Arc::new(log), held.map(Arc::new));
         Keeper { log, held, floor_s, fold, forked, last: None, shown: None, told: None }
     }
 
@@ -65,13 +67,13 @@ impl Keeper {
 
     /// The same log, configured otherwise, and the evidence that stands against it now.
     pub fn configure(&mut self, log: WatchedLog, forked: Option<Standing>) {
-        self.log = log;
+        self.log = Arc::new(log);
         self.forked = forked;
     }
 
     /// The head held, with the witness's cosignatures; `None` before the first.
     pub fn held(&self) -> Option<&Cosigned> {
-        self.held.as_ref()
+        self.held.as_deref()
     }
 
     /// The size of the head held, 0 before the first.
@@ -85,7 +87,7 @@ impl Keeper {
             Ok(offer) => offer,
             Err(trouble) => return Verdict::Refuse(Outcome::Unreachable, None, trouble),
         };
-        let held = self.held.as_ref().map(Cosigned::checkpoint);
+        let held = self.held().map(Cosigned::checkpoint);
         match cosign::decide(&self.log.vkey, held, &offer.checkpoint, &offer.tiles) {
             Decision::Cosign(head) => self.unless_refused(self.if_admitted(Outcome::Cosigned, head, offer.entries)),
             Decision::CosignAgain(head) => {
@@ -123,7 +125,7 @@ impl Keeper {
         if !self.log.accept_pushes || self.log.level == Level::Full {
             return Err(PushRefusal::UnknownLog);
         }
-        let held = self.held.as_ref().map(Cosigned::checkpoint);
+        let held = self.held().map(Cosigned::checkpoint);
         let verdict = match cosign::decide_push(&self.log.vkey, by, held, push.old, &push.proof, push.checkpoint) {
             PushDecision::BadLogSignature(error) => return Err(PushRefusal::BadSignature(error)),
             PushDecision::Shrinks => return Err(PushRefusal::Shrinks),
@@ -154,7 +156,7 @@ impl Keeper {
     /// The time of a cosignature made at `time_ms` (milliseconds since the epoch), seconds since the epoch: never before
     /// one that was released. `None` while the clock is not set.
     pub fn timestamp_s(&self, time_ms: u64) -> Option<u64> {
-        let last = self.held.as_ref().map_or(0, Cosigned::timestamp_s).max(self.floor_s);
+        let last = self.held().map_or(0, Cosigned::timestamp_s).max(self.floor_s);
         next_timestamp_s(time_ms, Some(last).filter(|last| *last > 0))
     }
 
@@ -189,7 +191,7 @@ impl Keeper {
 
     /// The head is durable, and is the head held from now on.
     pub fn took(&mut self, cosigned: Cosigned) {
-        self.held = Some(cosigned);
+        self.held = Some(Arc::new(cosigned));
     }
 
     /// The look that was noted last gave this evidence; unless an operator has acknowledged it, nothing is cosigned from now
@@ -213,28 +215,20 @@ impl Keeper {
 
     /// The lines over the head held, each with its newline.
     pub fn lines(&self) -> String {
-        let cosignatures = self.held.iter().flat_map(Cosigned::cosignatures);
+        let cosignatures = self.held().into_iter().flat_map(Cosigned::cosignatures);
         cosignatures.map(|cosignature| format!("{}\n", cosignature.line)).collect()
     }
 
     /// What may be shown of the log.
     pub fn view(&self) -> LogView {
-        let head = self.held.as_ref().map(|held| held.checkpoint().checkpoint());
-        // A log that shows its other history now is shouted about whatever was acknowledged before.
-        let accused = self.forked.or(self.shown);
-        let status = LogStatus {
-            origin: self.log.vkey.name().to_string(),
-            url: self.log.url.as_ref().map(ToString::to_string),
-            size: head.map(|head| head.size.0),
-            root: head.map(|head| head.root.0.to_base64()),
-            cosigned_at: self.held.as_ref().map(Cosigned::timestamp_s),
+        LogView {
+            log: Arc::clone(&self.log),
             last: self.last.clone(),
-            journal_of: self.log.journal_of.as_ref().map(ToString::to_string),
-            peers: Vec::new(),
-            forked: accused.map(|standing| standing.number),
-            crime: accused.map(|standing| standing.crime),
-        };
-        LogView { status, held: self.held.clone(), refused: self.forked.is_some() }
+            held: self.held.clone(),
+            // A log that shows its other history now is shouted about whatever was acknowledged before.
+            accused: self.forked.or(self.shown),
+            refused: self.forked.is_some(),
+        }
     }
 
     /// At level full a head is cosigned only if every entry under it was admitted. The head held was, before it was cosigned

@@ -17,7 +17,7 @@ mod accusations;
 use crate::broken::Broken;
 use crate::evidence::Evidence;
 use crate::fetch::{Offer, Trouble};
-use crate::instruments;
+use crate::instruments::Judged;
 use crate::journal::book::{Record, Seal};
 use crate::journal::committer::Committer;
 use crate::journal::fold::{SeenHead, Sighting};
@@ -94,6 +94,7 @@ pub struct Post {
     size: watch::Sender<u64>,
     /// What peers hold, by their names.
     peers: RwLock<BTreeMap<String, PeerStatus>>,
+    judged: Judged,
     shared: Shared,
 }
 
@@ -127,6 +128,7 @@ impl Post {
             view: RwLock::new(Arc::new(keeper.view())),
             size: watch::Sender::new(keeper.held_size().0),
             peers: RwLock::default(),
+            judged: Judged::default(),
             keeper: Mutex::new(Guarded { keeper, ended: false }),
             nudges: RwLock::new(sender),
             shared,
@@ -174,7 +176,7 @@ impl Post {
     /// What `/status` says of the log, and of what its peers hold of it.
     pub fn status(&self) -> LogStatus {
         let peers = self.peers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        LogStatus { peers, ..self.view().status.clone() }
+        LogStatus { peers, ..self.view().status() }
     }
 
     /// Shows what a peer was found to hold.
@@ -318,7 +320,7 @@ impl Post {
 
     async fn carry_out(&self, keeper: &mut Keeper, time_ms: u64, verdict: Verdict) -> Result<Answer, Broken> {
         let (outcome, answer) = match verdict {
-            Verdict::Cosign(outcome, head) => self.cosign(keeper, time_ms, outcome, &head).await?,
+            Verdict::Cosign(outcome, head) => self.cosign(keeper, time_ms, outcome, *head).await?,
             Verdict::Accuse(head, fork) => {
                 let (_, sentence) = self.record_fork(keeper, time_ms, None, &head, *fork).await?;
                 (Outcome::Fork, Answer::NotCosigned { outcome: Outcome::Fork, detail: sentence })
@@ -335,7 +337,7 @@ impl Post {
                 (outcome, Answer::NotCosigned { outcome, detail })
             }
         };
-        instruments::judged(&self.name, outcome);
+        self.judged.count(&self.name, outcome);
         Ok(answer)
     }
 
@@ -344,24 +346,25 @@ impl Post {
         keeper: &mut Keeper,
         time_ms: u64,
         outcome: Outcome,
-        head: &SignedCheckpoint<Verified>,
+        head: SignedCheckpoint<Verified>,
     ) -> Result<(Outcome, Answer), Broken> {
+        // Only what the log signed is kept: lines that others added, ours included, are not believed.
+        let head = if head.note().signatures().len() == 1 { head } else { head.log_signed_only() };
+        let seen = SeenHead::of(&head);
         let Some(timestamp_s) = keeper.timestamp_s(time_ms) else {
             let sentence = "the witness's clock is not set; set it, a cosignature states its time".to_owned();
-            return self.withhold(keeper, time_ms, head, "clock", sentence).await;
+            return self.withhold(keeper, time_ms, seen, "clock", sentence).await;
         };
-        // Only what the log signed is kept: lines that others added, ours included, are not believed.
-        let head = head.log_signed_only();
-        let seen = sighting(outcome, Some(&head), Some(timestamp_s), None);
         let already = keeper.held().filter(|held| *held.checkpoint() == head && held.timestamp_s() == timestamp_s);
         let seal = match already {
             Some(_) => None,
-            None => match self.seal(keeper.held(), outcome, head.clone(), timestamp_s).await {
+            None => match self.seal(keeper.held(), outcome, head, timestamp_s).await {
                 Ok(seal) => Some(seal),
-                Err(error) => return self.withhold(keeper, time_ms, &head, "signer", error.to_string()).await,
+                Err(error) => return self.withhold(keeper, time_ms, seen, "signer", error.to_string()).await,
             },
         };
-        let lines = keeper.note(time_ms, seen);
+        let lines =
+            keeper.note(time_ms, Sighting { head: Some(seen), ..sighting(outcome, None, Some(timestamp_s), None) });
         if seal.is_some() || !lines.is_empty() {
             let released = self.shared.committer.commit(Record { lines, seal }).await?;
             released.into_iter().for_each(|cosigned| keeper.took(cosigned));
@@ -374,13 +377,14 @@ impl Post {
         &self,
         keeper: &mut Keeper,
         time_ms: u64,
-        head: &SignedCheckpoint<Verified>,
+        head: SeenHead,
         code: &'static str,
         sentence: String,
     ) -> Result<(Outcome, Answer), Broken> {
         let outcome = Outcome::Withheld;
         let trouble = Trouble { code, sentence: sentence.clone() };
-        self.journal(keeper.note(time_ms, sighting(outcome, Some(head), None, Some(trouble)))).await?;
+        let seen = Sighting { head: Some(head), ..sighting(outcome, None, None, Some(trouble)) };
+        self.journal(keeper.note(time_ms, seen)).await?;
         Ok((outcome, Answer::NotCosigned { outcome, detail: sentence }))
     }
 

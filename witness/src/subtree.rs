@@ -67,7 +67,7 @@ pub fn routes_of(key: Option<&Arc<SigningKey>>, posts: Posts) -> Router {
     let Some(key) = key else { return Router::new() };
     let standing = move |origin: &Origin| match posts.by_origin(origin) {
         None => Standing::Unknown,
-        Some(post) if post.view().status.forked.is_some() => Standing::Forked,
+        Some(post) if post.view().accused.is_some() => Standing::Forked,
         Some(_) => Standing::Watched,
     };
     routes(Arc::new(SubtreeDesk::new(Arc::clone(key), standing)))

@@ -2,12 +2,13 @@
 //!
 //! Holds shapes. Everything in a view was durable before it got here.
 
-use crate::evidence::Crime;
+use crate::evidence::{Crime, Standing};
 use crate::journal::line::Outcome;
-use crate::settings::Level;
+use crate::settings::{Level, WatchedLog};
 use bytes::Bytes;
 use note::CosignatureLine;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use store::Cosigned;
 
 /// The whole witness.
@@ -106,17 +107,38 @@ pub struct LastFetch {
 /// One log as the HTTP side sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogView {
-    /// What `/status` says.
-    pub status: LogStatus,
+    /// The log.
+    pub log: Arc<WatchedLog>,
+    /// What came of the last fetch.
+    pub last: Option<LastFetch>,
     /// The head held, with the witness's cosignatures; `None` before the first.
-    pub held: Option<Cosigned>,
+    pub held: Option<Arc<Cosigned>>,
+    /// The evidence that is to be seen of it.
+    pub accused: Option<Standing>,
     /// Whether nothing of it is cosigned until an operator acts.
     pub refused: bool,
 }
 
 impl LogView {
-    /// The latest cosigned checkpoint, whole: the log's lines and the witness's; `None` before the first. Put together when
-    /// somebody asks, which is far less often than heads are cosigned.
+    /// What `/status` says, but for the peers. Put together when somebody asks, as the checkpoint is: far less often than heads
+    /// are cosigned.
+    pub fn status(&self) -> LogStatus {
+        let head = self.held.as_ref().map(|held| held.checkpoint().checkpoint());
+        LogStatus {
+            origin: self.log.vkey.name().to_string(),
+            url: self.log.url.as_ref().map(ToString::to_string),
+            size: head.map(|head| head.size.0),
+            root: head.map(|head| head.root.0.to_base64()),
+            cosigned_at: self.held.as_ref().map(|held| held.timestamp_s()),
+            last: self.last.clone(),
+            forked: self.accused.map(|standing| standing.number),
+            crime: self.accused.map(|standing| standing.crime),
+            journal_of: self.log.journal_of.as_ref().map(ToString::to_string),
+            peers: Vec::new(),
+        }
+    }
+
+    /// The latest cosigned checkpoint, whole: the log's lines and the witness's; `None` before the first.
     pub fn cosigned(&self) -> Option<Bytes> {
         let held = self.held.as_ref()?;
         let lines = held.cosignatures().iter().filter_map(|cosignature| cosignature.to_line().ok());

@@ -16,16 +16,15 @@ use full_log::{FakeLog, Gate, Meddle, bytes_of, in_turns, log_key};
 use merkle::{ResourcePath, TreeSize};
 use note::{Origin, SignedCheckpoint};
 use receipt::{IssuerForkEvidence, LogAdmitted, Receipt, ReceiptId, RefusalCode};
-use stage::{House, Running, reopened};
-use std::process::{Child, Command, Stdio};
+use stage::{House, Program, Running, reopened};
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 const BEAT: &str = r#"{"type":"heartbeat"}"#;
 
 fn configure(house: &House, log: &FakeLog, level: &str, more: &str) {
     let text = format!(
-        "level = \"{level}\"\ninterval_ms = 3600000\nnudge_gap_ms = 10\nfetch_deadline_ms = 20000\n[[log]]\nvkey = \"{}\"\nurl = \"{}\"\nprivate_address = true\n{more}\n",
+        "level = \"{level}\"\ninterval_ms = 3600000\nnudge_gap_ms = 10\nfetch_deadline_ms = 60000\n[[log]]\nvkey = \"{}\"\nurl = \"{}\"\nprivate_address = true\n{more}\n",
         log_key().verifier(),
         log.url
     );
@@ -38,13 +37,12 @@ fn origin() -> Origin {
 
 /// What comes of a nudge: nothing if the log's head is cosigned, or the code; one that is still being checked is asked again.
 async fn nudge(witness: &Running) -> Result<(), String> {
-    for _ in 0..200 {
+    loop {
         match witness.client.nudge(&origin()).await.map_err(|error| stage::code(&error)) {
             Err(code) if code == "withheld" => tokio::time::sleep(Duration::from_millis(50)).await,
             other => return other.map(drop),
         }
     }
-    panic!("the check never ends");
 }
 
 async fn cosigned_size(client: &WitnessClient) -> Option<TreeSize> {
@@ -210,14 +208,10 @@ async fn while_a_check_takes_long_nudges_are_answered_and_its_end_is_cosigned_wi
     assert_eq!((refusal.status, refusal.retry_after), (503, Some(Duration::from_secs(5))));
     assert!(refusal.problem().unwrap().detail.contains(" of 500 was checked so far"), "{refusal}");
     open.send(true).unwrap();
-    for _ in 0..200 {
-        if cosigned_size(&witness.client).await == Some(TreeSize(500)) {
-            witness.stop().await;
-            return;
-        }
+    while cosigned_size(&witness.client).await != Some(TreeSize(500)) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("never cosigned");
+    witness.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,26 +239,24 @@ async fn killed_in_the_middle_of_a_catch_up_it_goes_on_from_what_it_saved() {
     });
     let (log, house) = (FakeLog::start(&in_turns(&streams), SOON).await, House::new());
     configure(&house, &log, "full", "");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let saved = house.home().join("state").join(format!("{}.full", client::witness::origin_hash(&origin())));
-    let mut process = Process::start(&house, port);
+    let mut program = Program::start(&house);
     while !saved.exists() {
-        assert!(process.0.try_wait().unwrap().is_none(), "it ended");
+        program.assert_runs();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    drop(process);
+    drop(program);
     log.asked();
     // A month later.
     log.append(&Gate::new(3).entries(600));
-    let _process = Process::start(&house, port);
-    let http = client::BoundedClient::new(client::Timeouts::default()).unwrap();
-    let witness = WitnessClient::new(format!("http://127.0.0.1:{port}").parse().unwrap(), http);
+    let mut program = Program::start(&house);
+    let witness = program.client().await;
     let is_done = |bytes: &[u8]| {
         let head = SignedCheckpoint::parse(bytes).unwrap().verify(&log_key().verifier()).unwrap();
         head.checkpoint().size == TreeSize(ENTRIES + 600)
     };
-    for round in 0.. {
-        assert!(round < 3000, "never cosigned");
+    loop {
+        program.assert_runs();
         let _ = witness.nudge(&origin()).await;
         if let Ok(Some(held)) = witness.checkpoint(&origin()).await
             && is_done(&held)
@@ -276,30 +268,6 @@ async fn killed_in_the_middle_of_a_catch_up_it_goes_on_from_what_it_saved() {
     let first_pages =
         log.asked().into_iter().filter(|path| matches!(path, ResourcePath::Entries(page) if page.index < 200));
     assert_eq!(first_pages.count(), 0, "what was saved was checked again");
-}
-
-/// A witness's process; killed with this.
-struct Process(Child);
-
-impl Process {
-    fn start(house: &House, port: u16) -> Process {
-        let child = Command::new(env!("CARGO_BIN_EXE_counterfoil-witness"))
-            .args(["serve", "--config"])
-            .arg(house.home().join("config.toml"))
-            .args(["--listen", &format!("127.0.0.1:{port}")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Process(child.unwrap())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
 }
 
 #[test]

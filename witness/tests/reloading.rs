@@ -1,11 +1,9 @@
 //! A configuration that changes while the witness runs.
 
 use crate::stage;
-use client::http::{BoundedClient, Timeouts};
-use client::witness::WitnessClient;
 use counterfoil_witness::journal::line::Outcome;
-use stage::{FakeLog, House, Running};
-use std::process::{Child, Command, Stdio};
+use stage::{FakeLog, House, Program, Running};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,34 +147,13 @@ async fn a_log_under_another_key_changes_nothing_at_all() {
     witness.stop().await;
 }
 
-/// The real program.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn sighup_reads_the_file_again_and_a_bad_one_changes_nothing() {
     let ((a, b), house) = (logs(20).await, House::new());
     configure(&house, &[(&a, "")]);
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = house.home().join("config.toml");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_counterfoil-witness"));
-    command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--config"]).arg(&config);
-    let said = house.home().join("stderr");
-    let program = Program(command.stderr(std::fs::File::create(&said).unwrap()).spawn().unwrap());
-    let hangup = || {
-        let pid = program.0.id().to_string();
-        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
-    };
-    let witness = WitnessClient::new(
-        format!("http://127.0.0.1:{port}").parse().unwrap(),
-        BoundedClient::new(Timeouts::default()).unwrap(),
-    );
+    let mut program = Program::start(&house);
+    let witness = program.client().await;
     let cosigns = async |log: &FakeLog| {
         while !matches!(witness.checkpoint(&log.origin()).await, Ok(Some(_))) {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -184,8 +161,8 @@ async fn sighup_reads_the_file_again_and_a_bad_one_changes_nothing() {
     };
     cosigns(&a).await;
     std::fs::write(&config, "[[log]]\nvkey = 5\n").unwrap();
-    hangup();
-    while !std::fs::read_to_string(&said).unwrap().contains("nothing has changed") {
+    program.hang_up();
+    while !program.said().contains("nothing has changed") {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // What would not start a witness does not change one that runs, and it is told what is wrong.
@@ -194,9 +171,9 @@ async fn sighup_reads_the_file_again_and_a_bad_one_changes_nothing() {
         ("[[peer]]\nvkey = \"nonsense\"\njournal_vkey = \"\"\nurl = \"\"\n", "peer number 1"),
     ] {
         std::fs::write(&config, fault).unwrap();
-        hangup();
+        program.hang_up();
         let is_told = |text: String| text.lines().any(|line| line.contains("ERROR") && line.contains(told));
-        while !is_told(std::fs::read_to_string(&said).unwrap()) {
+        while !is_told(program.said()) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -208,7 +185,7 @@ async fn sighup_reads_the_file_again_and_a_bad_one_changes_nothing() {
         Command::new(env!("CARGO_BIN_EXE_counterfoil-witness")).args(words).stdout(Stdio::null()).status().unwrap()
     });
     assert!(added.await.unwrap().success());
-    hangup();
+    program.hang_up();
     cosigns(&b).await;
     cosigns(&a).await;
 }
@@ -217,12 +194,8 @@ async fn sighup_reads_the_file_again_and_a_bad_one_changes_nothing() {
 async fn a_fork_that_was_acknowledged_and_is_shown_again_and_again_is_logged_once() {
     let ((log, _), house) = (logs(20).await, House::new());
     house.configure(&log, &[("interval_ms", 20)], "");
-    let config = house.home().join("config.toml");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_counterfoil-witness"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&config);
-    let said = house.home().join("stderr");
-    let program = Program(command.stderr(std::fs::File::create(&said).unwrap()).spawn().unwrap());
-    let told = |words: &str| std::fs::read_to_string(&said).unwrap().matches(words).count();
+    let program = Program::start(&house);
+    let told = |words: &str| program.said().matches(words).count();
     let is_told = async |words: &str| {
         while told(words) == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -232,8 +205,7 @@ async fn a_fork_that_was_acknowledged_and_is_shown_again_and_again_is_logged_onc
     log.offer(25, 10, 1);
     is_told("FORK: the log signed two histories").await;
     house.configure(&log, &[("interval_ms", 20)], "acknowledged_evidence = [0]");
-    let pid = program.0.id().to_string();
-    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    program.hang_up();
     is_told("configured anew").await;
     let before = log.checkpoints_asked();
     while log.checkpoints_asked() < before + 5 {

@@ -128,26 +128,34 @@ async fn tiles_that_are_missing_or_wrong_prove_nothing_against_anyone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_does_not_answer_as_a_log_is_never_accused() {
     let (log, house) = (FakeLog::start(ORIGIN, 0).await, House::new());
-    house.configure(&log, &[("fetch_deadline_ms", 400)], "");
+    house.configure(&log, &[], "");
     let witness = house.start().await;
     let held = log.offer(20, 0, 0);
     witness.nudge(&log, &held).await.unwrap();
     log.offer(300, 0, 0);
-    for (manner, outcome, fault) in [
+    let is_not_accused = async |witness: &Running, (manner, outcome, fault): (Manner, &str, &str)| {
+        log.set_manner(manner);
+        assert_eq!(witness.nudge(&log, &held).await, Err(outcome.to_owned()), "{manner:?}");
+        let last = witness.status().await.last.unwrap();
+        assert_eq!(last.code.as_deref(), Some(fault), "{manner:?}");
+        assert_accuses_nobody(witness).await;
+        assert_eq!(witness.cosigned(&log).await.unwrap().0.size, TreeSize(20), "{manner:?}");
+    };
+    for case in [
         (Manner::Fails, "unreachable", "status-5xx"),
-        (Manner::Hangs, "unreachable", "timeout"),
         (Manner::Oversized, "unreachable", "too-large"),
         (Manner::Redirects, "unreachable", "redirect"),
         (Manner::Unsigned, "bad-log-signature", "bad-signature"),
         (Manner::Portal, "bad-log-signature", "not-a-checkpoint"),
     ] {
-        log.set_manner(manner);
-        assert_eq!(witness.nudge(&log, &held).await, Err(outcome.to_owned()), "{manner:?}");
-        let last = witness.status().await.last.unwrap();
-        assert_eq!(last.code.as_deref(), Some(fault), "{manner:?}");
-        assert_accuses_nobody(&witness).await;
-        assert_eq!(witness.cosigned(&log).await.unwrap().0.size, TreeSize(20), "{manner:?}");
+        is_not_accused(&witness, case).await;
     }
+    witness.stop().await;
+    // The one that is not answered has to be given up soon; an answer would not come in time on every machine.
+    house.configure(&log, &[("fetch_deadline_ms", 400)], "");
+    log.set_manner(Manner::Hangs);
+    let witness = house.start().await;
+    is_not_accused(&witness, (Manner::Hangs, "unreachable", "timeout")).await;
     assert!(log.faults().is_empty(), "nothing was followed elsewhere: {:?}", log.faults());
     witness.stop().await;
 }

@@ -11,7 +11,7 @@
 use crate::append_file::{AppendFile, FileReader, sync_directory};
 use crate::disk::{Disk, RealDisk};
 use crate::error::StoreError;
-use merkle::{HASH_LEN, Hash, HashSource, TILE_WIDTH, TileId, TileSet, TreeSize, tile_root};
+use merkle::{HASH_LEN, Hash, HashSource, TILE_WIDTH, TileId, TreeSize, node_hash, tile_root};
 use std::path::Path;
 
 /// Tile levels that a tree of fewer than 2^64 leaves can have: 256^8 = 2^64.
@@ -120,7 +120,19 @@ impl LevelsReader {
     }
 }
 
-/// The tree of `size` leaves, read tile by tile as hashes are asked for. A read that fails is a missing hash.
+/// The root of the complete subtree over `hashes`; `None` if no complete one has so many.
+fn complete_root(mut hashes: Vec<Hash>) -> Option<Hash> {
+    let mut count = Some(hashes.len()).filter(|count| count.is_power_of_two())?;
+    while count > 1 {
+        count /= 2;
+        for place in 0..count {
+            hashes[place] = node_hash(&hashes[2 * place], &hashes[2 * place + 1]);
+        }
+    }
+    hashes.first().copied()
+}
+
+/// The tree of `size` leaves, of which no more is read than what is asked for. A read that fails is a missing hash.
 pub(crate) struct StoredTree<'a> {
     pub(crate) levels: &'a LevelsReader,
     pub(crate) size: TreeSize,
@@ -130,8 +142,40 @@ impl HashSource for StoredTree<'_> {
     fn subtree(&self, level: u8, index: u64) -> Option<Hash> {
         let place = merkle::TilePlace::of(level, index);
         let tile = TileId::at(place.level, place.index, self.size)?;
-        let mut one = TileSet::new();
-        one.insert(tile, &self.levels.tile(tile).ok()?).ok()?;
-        one.subtree(level, index)
+        if place.first + place.count > usize::from(tile.width) {
+            return None;
+        }
+        let first = place.index * WIDTH as u64 + place.first as u64;
+        complete_root(self.levels.hashes(usize::from(place.level), first, place.count).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use merkle::{MemoryTree, leaf_hash, root_of};
+
+    #[test]
+    fn a_stored_tree_has_the_complete_subtrees_of_its_size_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut levels = Levels::open(&RealDisk, dir.path()).unwrap();
+        let leaves: Vec<Hash> = (0..700u64).map(|index| leaf_hash(&index.to_be_bytes())).collect();
+        levels.append(&leaves).unwrap();
+        let reader = levels.reader();
+        let mut tree = MemoryTree::new();
+        for (size, leaf) in (1u64..).zip(leaves) {
+            tree.push(leaf);
+            let stored = StoredTree { levels: &reader, size: TreeSize(size) };
+            assert_eq!(root_of(&stored, TreeSize(size)).unwrap(), tree.root(), "{size}");
+            if ![1, 2, 255, 256, 257, 511, 512, 700].contains(&size) {
+                continue;
+            }
+            for level in 0..11 {
+                for index in 0..=(size >> level) + 1 {
+                    assert_eq!(stored.subtree(level, index), tree.subtree(level, index), "{size}: {level}, {index}");
+                }
+            }
+        }
     }
 }

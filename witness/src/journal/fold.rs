@@ -9,6 +9,7 @@
 use crate::journal::line::{JournalLine, MAX_HEAD_LEN, Outcome, bounded_sentence};
 use merkle::{Hash, leaf_hash};
 use note::{SignedCheckpoint, Verified};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// How long fetches are folded into one line (protocol, section 6: one line a minute).
@@ -80,7 +81,7 @@ impl SeenHead {
     /// The head of a verified checkpoint: its text and the log's own signature lines, nothing that others added.
     pub fn of(checkpoint: &SignedCheckpoint<Verified>) -> SeenHead {
         let head = checkpoint.checkpoint();
-        let text = checkpoint.log_signed_only().note().to_string();
+        let text = log_signed(checkpoint).into_owned();
         let alike = leaf_hash(checkpoint.note().text().as_bytes());
         SeenHead { size: head.size.0, root: head.root.0, text, alike, lines: String::new() }
     }
@@ -95,7 +96,7 @@ impl SeenHead {
 
     /// Whether `checkpoint` is longer than the journal keeps of a head ([`MAX_HEAD_LEN`]): such a head is not looked at.
     pub fn is_too_long(checkpoint: &SignedCheckpoint<Verified>) -> bool {
-        checkpoint.log_signed_only().bytes().len() > MAX_HEAD_LEN
+        log_signed(checkpoint).len() > MAX_HEAD_LEN
     }
 }
 
@@ -197,6 +198,15 @@ impl Fold {
             code,
             error,
         }
+    }
+}
+
+/// The note of a head with the log's line alone. As a rule it has no other.
+fn log_signed(checkpoint: &SignedCheckpoint<Verified>) -> Cow<'_, str> {
+    let note = checkpoint.note();
+    match (note.signatures(), std::str::from_utf8(note.bytes())) {
+        ([_], Ok(whole)) => Cow::Borrowed(whole),
+        _ => Cow::Owned(checkpoint.log_signed_only().note().to_string()),
     }
 }
 

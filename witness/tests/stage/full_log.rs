@@ -113,10 +113,14 @@ impl FakeLog {
             async move { answer }
         });
         tokio::spawn(async move { axum::serve(listener, router).await });
-        let http = BoundedClient::new(Timeouts { connect: deadline, total: deadline }).unwrap();
-        let log = FakeLog { held, client: LogClient::new(url.parse().unwrap(), http), url };
+        let log = FakeLog { held, client: client(&url, deadline), url };
         log.append(entries);
         log
+    }
+
+    /// A client that waits no longer than this.
+    pub(crate) fn client_within(&self, deadline: Duration) -> LogClient {
+        client(&self.url, deadline)
     }
 
     /// More entries.
@@ -147,6 +151,11 @@ impl FakeLog {
     pub(crate) fn size(&self) -> TreeSize {
         self.held.lock().unwrap().tree.size()
     }
+}
+
+fn client(url: &str, deadline: Duration) -> LogClient {
+    let http = BoundedClient::new(Timeouts { connect: deadline, total: deadline }).unwrap();
+    LogClient::new(url.parse().unwrap(), http)
 }
 
 /// The log's head over a tree.

@@ -23,9 +23,11 @@ use service::Limits;
 use service::config::{Flags, Loaded, load_with_environment};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use store::StoreError;
 use store::disk::{Disk, RealDisk};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -275,7 +277,8 @@ impl House {
 
     /// Writes a configuration that watches `log` on nudges only, but for what `more` changes.
     pub(crate) fn configure(&self, log: &FakeLog, more: &[(&str, u64)], log_more: &str) {
-        let mut values = vec![("interval_ms", 3_600_000), ("nudge_gap_ms", 10), ("fetch_deadline_ms", 5000)];
+        // A fetch that is given up because the machine was busy would be told as the log's failure.
+        let mut values = vec![("interval_ms", 3_600_000), ("nudge_gap_ms", 10), ("fetch_deadline_ms", 60_000)];
         values.retain(|(key, _)| more.iter().all(|(other, _)| other != key));
         let lines: String = values.iter().chain(more).map(|(key, value)| format!("{key} = {value}\n")).collect();
         let text = format!(
@@ -412,15 +415,80 @@ impl Running {
     }
 }
 
+/// The real program, on a port that nobody else has: the system gives it one as it listens. Killed with this.
+pub(crate) struct Program {
+    process: Child,
+    stderr: PathBuf,
+}
+
+impl Program {
+    /// `serve` with the configuration of `house`.
+    pub(crate) fn start(house: &House) -> Program {
+        let stderr = house.home().join("stderr");
+        let process = Command::new(env!("CARGO_BIN_EXE_counterfoil-witness"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+            .arg(house.home().join("config.toml"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&stderr).unwrap())
+            .spawn();
+        Program { process: process.unwrap(), stderr }
+    }
+
+    /// A client of it, once it listens.
+    pub(crate) async fn client(&mut self) -> WitnessClient {
+        loop {
+            // Half a line may be there.
+            let said = self.said();
+            let lines = said.split_inclusive('\n').filter(|line| line.ends_with('\n') && line.contains("watching"));
+            let mut words = lines.flat_map(str::split_whitespace);
+            if let Some(address) = words.find_map(|word| word.strip_prefix("address=")) {
+                let http = BoundedClient::new(Timeouts::default()).unwrap();
+                return WitnessClient::new(format!("http://{address}").parse().unwrap(), http);
+            }
+            self.assert_runs();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Everything it wrote to its standard error.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(&self.stderr).unwrap()
+    }
+
+    pub(crate) fn assert_runs(&mut self) {
+        assert!(self.process.try_wait().unwrap().is_none(), "it ended: {}", self.said());
+    }
+
+    /// SIGHUP.
+    pub(crate) fn hang_up(&self) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    }
+
+    /// SIGKILL; one that is gone already is as good.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
 /// A witness started again; the files of the one before may be let go a moment later.
 pub(crate) async fn reopened(house: &House) -> Running {
-    for _ in 0..100 {
-        if let Ok(witness) = house.open().await {
-            return house.run(witness).await;
+    loop {
+        match house.open().await {
+            Ok(witness) => return house.run(witness).await,
+            Err(StartError::Broken(Broken::Store(StoreError::InUse(_)))) => {}
+            Err(error) => panic!("{error}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    house.start().await
 }
 
 async fn read_journal(journal: &LogClient, vkey: &VerifierKey) -> Vec<JournalLine> {
