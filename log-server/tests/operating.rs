@@ -124,7 +124,8 @@ async fn every_line_of_the_metrics_can_be_parsed_and_says_what_happened() {
     until("the witness has failed, and the log is ready", async || {
         metrics = get(&served, "/metrics").await;
         let samples = parse_metrics(&metrics.text());
-        samples.keys().any(|series| series.contains("witness_failures_total{")) && samples["counterfoil_log_ready"] == 1.0
+        samples.keys().any(|series| series.contains("witness_failures_total{"))
+            && samples["counterfoil_log_ready"] == 1.0
     })
     .await;
     assert!(metrics.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));

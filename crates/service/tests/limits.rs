@@ -127,9 +127,8 @@ async fn read(request: Request<Body>, limit: u64) -> Response {
 
 async fn read_to_end(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
-    let _reset_counts_as_end = tokio::time::timeout(LATE, stream.read_to_end(&mut answer))
-        .await
-        .expect("the server never closed");
+    let _reset_counts_as_end =
+        tokio::time::timeout(LATE, stream.read_to_end(&mut answer)).await.expect("the server never closed");
     String::from_utf8_lossy(&answer).into_owned()
 }
 

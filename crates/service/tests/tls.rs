@@ -28,7 +28,13 @@ const LATE: Duration = Duration::from_secs(60);
 /// Limits whose deadlines nothing here comes near, however long this process is not scheduled.
 fn unhurried() -> Limits {
     let long = 10 * LATE.as_millis() as u64;
-    Limits { header_deadline_ms: long, body_deadline_ms: long, write_deadline_ms: long, drain_deadline_ms: long, ..Limits::default() }
+    Limits {
+        header_deadline_ms: long,
+        body_deadline_ms: long,
+        write_deadline_ms: long,
+        drain_deadline_ms: long,
+        ..Limits::default()
+    }
 }
 
 struct Running {
