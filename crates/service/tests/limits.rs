@@ -517,13 +517,12 @@ async fn gives_way(prelude: &[u8], trickle: bool) {
         silent.push(stream);
     }
     let trickles = async {
-        while trickle {
-            for stream in &mut silent {
+        loop {
+            for stream in silent.iter_mut().filter(|_| trickle) {
                 let _cut = stream.write_all(b"x").await;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        std::future::pending::<()>().await;
     };
     tokio::select! {
         () = trickles => {}
