@@ -290,9 +290,9 @@ mod tests {
     #[tokio::test]
     async fn a_log_that_stops_takes_neither_a_receipt_nor_a_batch() {
         let (log, commands, open) = stuck(false);
-        let alone = tokio::time::timeout(Duration::from_secs(5), log.submit(open.clone())).await;
+        let alone = tokio::time::timeout(Duration::from_secs(60), log.submit(open.clone())).await;
         assert!(matches!(alone, Ok(Outcome::NotTaken(NotTaken::Stopping))), "{alone:?}");
-        let batch = tokio::time::timeout(Duration::from_secs(5), log.submit_batch(vec![open])).await;
+        let batch = tokio::time::timeout(Duration::from_secs(60), log.submit_batch(vec![open])).await;
         assert!(matches!(batch, Ok(Err(NotTaken::Stopping))), "{batch:?}");
         assert!(commands.try_recv().is_err());
     }

@@ -14,7 +14,7 @@ use crate::config::{Protocol, Witness};
 use crate::ledger::Shelf;
 use client::add_checkpoint::Pushed;
 use client::{BoundedClient, WitnessClient};
-use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use merkle::{ConsistencyProof, HashSource, MissingHash, TreeSize, root_of};
 use note::{Checkpoint, Origin, SignedCheckpoint, Verified, VerifierKey};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub async fn check(
     head: &SignedCheckpoint<Verified>,
 ) -> Result<(), Restored> {
     let size = head.checkpoint().size;
-    let asked = witnesses.iter().map(|witness| async move {
+    let asked = witnesses.iter().map(async |witness| {
         let client = WitnessClient::new(witness.url.clone(), http.clone());
         let served = client.checkpoint(origin).await;
         let pushed = match witness.protocol {
@@ -81,7 +81,9 @@ pub async fn check(
         };
         (witness, served, pushed)
     });
-    for (witness, served, pushed) in join_all(asked).await {
+    // As they answer: where one knows better, those that hang are not waited for.
+    let mut answers: FuturesUnordered<_> = asked.collect();
+    while let Some((witness, served, pushed)) = answers.next().await {
         let name = witness.name();
         match pushed {
             Some(Ok(Pushed::Holds(seen))) if seen > size => {

@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use receipt::UnixMillis;
 use serde_json::Value;
 use stand::process::{Served, gate, run, stderr, stdout};
-use stand::{Gate, ask};
+use stand::{Gate, ask, until};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -124,13 +124,7 @@ async fn a_retired_issuer_submits_no_more_until_it_is_added_again() {
             assert!(run(&["issuer", "add", "--dir", place, &vkey]).status.success());
         }
         log.signal("-HUP");
-        for _ in 0..500 {
-            if log.submit(&next).await.status == status {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-        assert_eq!(log.submit(&next).await.status, status);
+        until("SIGHUP changes the list", async || log.submit(&next).await.status == status).await;
         // What it has in the log stays.
         assert_eq!(ask(log.address, "GET", "/v1/issuers/gate.example%2Fa/receipts/2", &[], b"").await.status, 200);
     }
@@ -204,13 +198,11 @@ async fn a_static_copy_is_the_log_for_whoever_fetches_it() {
     for (round, count) in [3, 290, 240].into_iter().enumerate() {
         submit(&log, &mut gate, now, count).await;
         // While the log runs.
-        while !ask(log.address, "GET", "/checkpoint", &[], b"")
-            .await
-            .text()
-            .contains(&format!("\n{}\n", gate.chain.next_seq()))
-        {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+        let size = format!("\n{}\n", gate.chain.next_seq());
+        until("a head over all of it is on offer", async || {
+            ask(log.address, "GET", "/checkpoint", &[], b"").await.text().contains(&size)
+        })
+        .await;
         let exported = export();
         assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
         let report: Value = serde_json::from_str(&stdout(&exported)).unwrap();

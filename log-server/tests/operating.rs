@@ -6,14 +6,14 @@ use receipt::{Receipt, UnixMillis};
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use stand::process::{Served, gate, run, stderr, stdout};
-use stand::{Answer, Gate, ask, try_ask};
+use stand::{Answer, Gate, ask, try_ask, until};
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -74,15 +74,6 @@ fn reasons(answer: &Answer) -> Vec<String> {
     answer.json()["reasons"].as_array().unwrap().iter().map(|code| code.as_str().unwrap().to_owned()).collect()
 }
 
-/// Repeats `what` until it is true; fails after a while.
-async fn until<F: Future<Output = bool>>(mut what: impl FnMut() -> F) {
-    let deadline = Instant::now() + Duration::from_secs(15);
-    while !what().await {
-        assert!(Instant::now() < deadline, "it never came true");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// The samples of a Prometheus text, each line of which has to be one, or a description of one that follows.
 fn parse_metrics(text: &str) -> HashMap<String, f64> {
     let (mut samples, mut typed, mut helped) = (HashMap::new(), HashMap::new(), HashSet::new());
@@ -126,7 +117,15 @@ async fn every_line_of_the_metrics_can_be_parsed_and_says_what_happened() {
     assert_eq!(served.submit(&open).await.status, 200);
     assert_eq!(served.submit(&stranger.chain.open(now, &stranger.key).unwrap()).await.status, 403);
     assert_eq!(get(&served, "/nothing-here").await.status, 404);
-    let metrics = get(&served, "/metrics").await;
+    // The witness is found to be down, and the newest head offered, a moment later.
+    let mut metrics = get(&served, "/metrics").await;
+    until("the witness has failed, and the log is ready", async || {
+        metrics = get(&served, "/metrics").await;
+        let samples = parse_metrics(&metrics.text());
+        samples.keys().any(|series| series.contains("witness_failures_total{"))
+            && samples["counterfoil_log_ready"] == 1.0
+    })
+    .await;
     assert!(metrics.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
     let samples = parse_metrics(&metrics.text());
     let version = env!("CARGO_PKG_VERSION");
@@ -211,9 +210,10 @@ async fn an_issuer_beyond_its_budget_is_told_to_wait_and_nobody_else_is() {
     let verdicts = ask(served.address, "POST", "/v1/receipts/batch", &[], &bundle).await;
     let verdicts: Vec<Value> = verdicts.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let taken = verdicts[..41].iter().filter(|verdict| verdict["status"] == "ok").count();
-    assert!((3..10).contains(&taken), "{verdicts:?}");
+    // The bucket fills while they are placed, however long that takes.
+    assert!((3..41).contains(&taken), "{verdicts:?}");
     assert_eq!((&verdicts[taken]["status"], &verdicts[taken]["code"]), (&"refused".into(), &"rate-limited".into()));
-    assert_eq!(verdicts[40]["status"], "skipped");
+    assert!(verdicts[taken + 1..41].iter().all(|verdict| verdict["status"] == "skipped"), "{verdicts:?}");
     assert_eq!(verdicts[41]["status"], "ok", "another issuer pays for it");
 
     let mut limited = None;
@@ -238,12 +238,18 @@ async fn an_issuer_beyond_its_budget_is_told_to_wait_and_nobody_else_is() {
 async fn after_sigterm_the_log_says_draining_while_it_still_serves_and_then_stops() {
     let (mut first, now) = gate("gate.example/a");
     let log = Log::new(&[&first]);
-    let served = log.serve(&["drain_notice_ms=3000"]);
+    // A notice that does not end while this looks.
+    let served = log.serve(&["drain_notice_ms=300000"]);
     assert_eq!(get(&served, "/readyz").await.status, 200);
     served.signal("-TERM");
-    until(|| async { get(&served, "/readyz").await.status == 503 }).await;
+    until("it says draining", async || get(&served, "/readyz").await.status == 503).await;
     assert_eq!(reasons(&get(&served, "/readyz").await), ["draining"]);
     assert_eq!(served.submit(&first.chain.open(now, &first.key).unwrap()).await.status, 200);
+    drop(served);
+    // And one that does.
+    let served = log.serve(&["drain_notice_ms=100"]);
+    assert_eq!(get(&served, "/readyz").await.status, 200);
+    served.signal("-TERM");
     let (code, lines) = served.wait();
     assert_eq!(code, 0, "{lines}");
 }
@@ -259,7 +265,8 @@ async fn a_request_in_flight_at_sigterm_gets_its_answer() {
     let (address, bytes) = (served.address, open.bytes().to_vec());
     let waiting =
         tokio::spawn(async move { ask(address, "POST", "/v1/receipts", &[("prefer", "wait=cosigned")], &bytes).await });
-    until(|| async { get(&served, &format!("/v1/receipts/{}", open.id())).await.status == 200 }).await;
+    let path = format!("/v1/receipts/{}", open.id());
+    until("it is in the log", async || get(&served, &path).await.status == 200).await;
     served.signal("-TERM");
     let answer = waiting.await.unwrap();
     assert_eq!((answer.status, code(&answer).as_str()), (504, "not-cosigned-in-time"));
@@ -274,15 +281,20 @@ async fn nothing_that_was_acknowledged_around_a_sigterm_is_lost() {
     let log = Log::new(&gates.iter().map(|(gate, _)| gate).collect::<Vec<_>>());
     let served = log.serve(&[]);
     let address = served.address;
+    let answered = Arc::new(AtomicUsize::new(0));
     let submitters: Vec<_> = gates
         .into_iter()
         .map(|(mut gate, now)| {
+            let answered = Arc::clone(&answered);
             tokio::spawn(async move {
                 let (mut receipt, mut acknowledged) = (gate.chain.open(now, &gate.key).unwrap(), Vec::new());
                 // Until the log is gone, or says that it is going.
                 while let Ok(answer) = try_ask(address, "POST", "/v1/receipts", &[], receipt.bytes()).await {
                     match answer.status {
-                        200 => acknowledged.push(receipt),
+                        200 => {
+                            acknowledged.push(receipt);
+                            answered.fetch_add(1, Ordering::Relaxed);
+                        }
                         _ => break,
                     }
                     receipt = next(&mut gate, now);
@@ -292,6 +304,7 @@ async fn nothing_that_was_acknowledged_around_a_sigterm_is_lost() {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(500)).await;
+    until("enough was answered to show something", async || answered.load(Ordering::Relaxed) > 6).await;
     served.signal("-TERM");
     let (code, lines) = served.wait();
     assert_eq!(code, 0, "{lines}");
@@ -313,35 +326,34 @@ async fn issuers_come_and_go_by_sighup_and_nobody_else_notices() {
     let log = Log::new(&[&steady]);
     let served = log.serve(&[]);
     let address = served.address;
-    let over = Arc::new(AtomicBool::new(false));
-    let submitting = Arc::clone(&over);
+    let (over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (submitting, counted) = (Arc::clone(&over), Arc::clone(&answered));
     let steady = tokio::spawn(async move {
         let mut receipt = steady.chain.open(now, &steady.key).unwrap();
-        let mut count = 0;
         while !submitting.load(Ordering::Relaxed) {
             let answer = ask(address, "POST", "/v1/receipts", &[], receipt.bytes()).await;
             assert_eq!(answer.status, 200, "{}", answer.text());
             receipt = next(&mut steady, now);
-            count += 1;
+            counted.fetch_add(1, Ordering::Relaxed);
         }
-        count
     });
     let open = guest.chain.open(now, &guest.key).unwrap();
     assert_eq!(served.submit(&open).await.status, 403);
     log.issuer("add", &guest.vkey().to_string());
     served.signal("-HUP");
-    until(|| async { served.submit(&open).await.status == 200 }).await;
+    until("the guest is listed", async || served.submit(&open).await.status == 200).await;
     log.issuer("retire", "gate.example/guest");
     served.signal("-HUP");
-    until(|| async { served.submit(&open).await.status == 403 }).await;
+    until("the guest is retired", async || served.submit(&open).await.status == 403).await;
     let held = get(&served, &format!("/v1/receipts/{}", open.id())).await;
     assert_eq!(held.status, 200, "what a retired issuer has in the log stays");
     // A file that cannot be used changes nothing.
     std::fs::write(log.dir.join("issuers"), "rubbish\n").unwrap();
     served.signal("-HUP");
     tokio::time::sleep(Duration::from_millis(200)).await;
+    until("the other went on", async || steady.is_finished() || answered.load(Ordering::Relaxed) > 2).await;
     over.store(true, Ordering::Relaxed);
-    assert!(steady.await.unwrap() > 2);
+    steady.await.unwrap();
     served.signal("-TERM");
     assert_eq!(served.wait().0, 0);
 }
@@ -468,7 +480,10 @@ async fn with_a_certificate_the_log_speaks_tls_and_takes_over_a_new_one_at_sighu
     assert!(try_ask(served.address, "GET", "/readyz", &[], b"").await.is_err(), "it answers plain HTTP");
     let renewed = put_certificate(&log);
     served.signal("-HUP");
-    until(|| async { ask_over_tls(served.address, &renewed, "/healthz").await.is_ok() }).await;
+    until("the new certificate is taken over", async || {
+        ask_over_tls(served.address, &renewed, "/healthz").await.is_ok()
+    })
+    .await;
     assert!(ask_over_tls(served.address, &root, "/healthz").await.is_err());
     // One that cannot be used is not taken over.
     log.put("chain.pem", "rubbish", 0o644);

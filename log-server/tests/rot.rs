@@ -2,11 +2,10 @@
 
 use crate::stand;
 use receipt::Receipt;
-use stand::{Gate, Place, Running};
+use stand::{Gate, Place, Running, until};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// More than one full page.
 const COUNT: usize = 300;
@@ -47,8 +46,7 @@ async fn assert_stops_at(log: Running, gate: &mut Gate, path: &str, named: &str,
     // Whoever comes while it stops is told so, or finds it gone; nothing more is taken.
     let late = stand::try_ask(log.address, "POST", "/v1/receipts", &[], gate.next().bytes()).await;
     assert!(late.is_err() || late.is_ok_and(|late| late.status == 503), "{path}: a receipt was taken");
-    let ended = tokio::time::timeout(Duration::from_secs(15), log.ended()).await.expect("it ends by itself");
-    let sentence = ended.unwrap_err().to_string();
+    let sentence = log.ended().await.unwrap_err().to_string();
     assert!(sentence.contains(named) && sentence.contains("fsck"), "{path}: {sentence}");
     assert!(sentence.contains(&file.display().to_string()), "{path}: {sentence}");
 }
@@ -105,8 +103,7 @@ async fn a_submitter_of_what_is_held_meets_rot_as_well() {
     // another.
     let answer = stand::try_ask(log.address, "POST", "/v1/receipts", &[], receipts[9].bytes()).await;
     assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status >= 500));
-    let ended = tokio::time::timeout(Duration::from_secs(15), log.ended()).await.expect("it ends by itself");
-    assert!(ended.unwrap_err().to_string().contains("hash 9"));
+    assert!(log.ended().await.unwrap_err().to_string().contains("hash 9"));
 }
 
 /// Logged receipts are public, and a thousand copies of one made the log read its page a thousand times, while everybody
@@ -135,22 +132,17 @@ async fn a_rotten_id_that_leads_elsewhere_stops_the_log() {
     // The first half of an id is what it is found by.
     let key = &receipts[9].id().0.0[..16];
     // It is indexed half a second behind the commit.
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let found = loop {
-        let bytes = fs::read(&ids).unwrap();
-        let found: Vec<usize> =
-            bytes.windows(16).enumerate().filter(|(_, window)| *window == key).map(|(at, _)| at).collect();
-        if !found.is_empty() {
-            break found;
-        }
-        assert!(Instant::now() < deadline, "it is never indexed");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
+    let mut found = None;
+    until("it is indexed", async || {
+        found = fs::read(&ids).unwrap().windows(16).position(|window| window == key);
+        found.is_some()
+    })
+    .await;
     log.stop().await.unwrap();
     // Values lie behind all keys of their page, little-endian: the 9 of this key is the one whose neighbours are 8 and 10
     // by some order; every 8 bytes that read 9 are made to say 13.
     let mut bytes = fs::read(&ids).unwrap();
-    let page = found[0] / 4096 * 4096;
+    let page = found.unwrap() / 4096 * 4096;
     for at in page..(page + 32_768).min(bytes.len() - 8) {
         if bytes[at..at + 8] == 9u64.to_le_bytes() {
             bytes[at] = 13;

@@ -4,7 +4,7 @@ use crate::stand;
 use counterfoil_log_server::refusal::CODE_CREDENTIAL;
 use note::{KeyKind, SigningKey};
 use receipt::{IssuerForkEvidence, Receipt, ReceiptId, ReceiptText, SeqNo, UnixMillis};
-use stand::{Answer, Gate, NOW, Place, Running, index_of, key, verify};
+use stand::{Answer, Gate, NOW, Place, Running, index_of, key, until, verify};
 
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
 
@@ -407,7 +407,7 @@ async fn the_list_of_issuers_is_read_again_on_request_and_a_bad_one_changes_noth
     assert_refused(&log.submit(&open).await, 403, "unknown-issuer");
     place.list(&[&second]);
     log.reload();
-    until(|| async { log.submit(&open).await.status == 200 }).await;
+    until("the list is read again", async || log.submit(&open).await.status == 200).await;
     assert_refused(&log.submit(&first.next()).await, 403, "unknown-issuer");
     std::fs::write(place.dir.path().join("issuers"), "nonsense").unwrap();
     log.reload();
@@ -425,7 +425,7 @@ async fn a_mistyped_vkey_is_corrected_by_the_list_and_the_correction_lasts() {
     assert_refused(&log.submit(&open).await, 401, "bad-signature");
     place.list(&[&gate]);
     log.reload();
-    until(|| async { log.submit(&open).await.status == 200 }).await;
+    until("the list is read again", async || log.submit(&open).await.status == 200).await;
     log.stop().await.unwrap();
     let log = place.run().await;
     log.take(&gate.next()).await;
@@ -434,14 +434,4 @@ async fn a_mistyped_vkey_is_corrected_by_the_list_and_the_correction_lasts() {
     // With receipts in the log, the key is the issuer's: only a rotate receipt changes it.
     place.list(&[&mistyped]);
     assert!(place.run_with(Vec::new(), None, |_| {}).await.is_err_and(|error| error.to_string().contains("rotate")));
-}
-
-async fn until<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
-    for _ in 0..200 {
-        if condition().await {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("it never came true");
 }

@@ -6,17 +6,17 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use client::wire::CODE_NOT_COSIGNED_IN_TIME;
-use counterfoil_log_server::config::{Protocol, Witness};
+use counterfoil_log_server::config::{LogConfig, Protocol, Witness};
 use counterfoil_log_server::restored::Restored;
 use counterfoil_log_server::run::RunError;
 use merkle::leaf_hash;
 use note::{KeyKind, Policy, SignedCheckpoint, SigningKey, TlogProof, cosign};
 use receipt::Receipt;
-use stand::{Gate, Place, Running, key, log_key, verify};
+use stand::{Gate, LATE, Place, Running, key, log_key, until, verify};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a played witness does when it is nudged.
 #[derive(Clone, Copy, PartialEq)]
@@ -31,6 +31,8 @@ enum Manner {
     Lying,
     /// Answers nothing for as long as anybody waits.
     Hanging,
+    /// Says that it has cosigned nothing, and answers no nudge for as long as anybody waits.
+    HangingWhenNudged,
 }
 
 struct Played {
@@ -99,7 +101,7 @@ async fn nudge(State(played): State<Arc<Played>>, Path(_): Path<String>) -> Resu
             return Err(StatusCode::NOT_FOUND);
         }
         Manner::Slow(time) => tokio::time::sleep(time).await,
-        Manner::Hanging => tokio::time::sleep(Duration::from_secs(600)).await,
+        Manner::Hanging | Manner::HangingWhenNudged => tokio::time::sleep(Duration::from_secs(600)).await,
         Manner::Honest | Manner::Lying => {}
     }
     played.look().await.map(|line| format!("{line}\n")).ok_or(StatusCode::SERVICE_UNAVAILABLE)
@@ -121,12 +123,25 @@ fn policy(stages: &[&Stage], threshold: usize) -> String {
     format!("{text}group all {threshold} {}\nquorum all\n", names.join(" "))
 }
 
+/// Starts a log that waits long for what is to come.
 async fn start(place: &Place, stages: &[&Stage], policy: Option<&str>) -> Running {
+    start_with(place, stages, policy, |_| {}).await
+}
+
+async fn start_with(
+    place: &Place,
+    stages: &[&Stage],
+    policy: Option<&str>,
+    change: impl FnOnce(&mut LogConfig),
+) -> Running {
     let witnesses = stages.iter().map(|stage| stage.witness.clone()).collect();
+    let hangs = stages.iter().any(|stage| stage.played.manner == Manner::Hanging);
     let log = place
         .run_with(witnesses, policy, |config| {
-            config.cosigned_wait_ms = 1500;
-            config.witness_deadline_ms = 500;
+            config.cosigned_wait_ms = 60_000;
+            // A start waits that long, once, for one that hangs.
+            config.witness_deadline_ms = if hangs { 2000 } else { 60_000 };
+            change(config);
         })
         .await
         .unwrap_or_else(|error| panic!("{error}"));
@@ -170,7 +185,7 @@ async fn a_quorum_that_is_not_met_in_time_is_504_with_the_integrated_proof() {
     let place = Place::new(&[&gate]);
     let (one, dead) = (Stage::new(1, Manner::Honest).await, Stage::new(2, Manner::Hanging).await);
     // Without a policy, every configured witness has to cosign.
-    let log = start(&place, &[&one, &dead], None).await;
+    let log = start_with(&place, &[&one, &dead], None, |config| config.cosigned_wait_ms = 1500).await;
     let receipt = gate.open();
     for accept in ["text/plain", "application/json"] {
         let answer =
@@ -189,16 +204,19 @@ async fn a_quorum_that_is_not_met_in_time_is_504_with_the_integrated_proof() {
 async fn a_dead_witness_slows_no_submitter_down() {
     let mut gate = Gate::new("gate.example/a");
     let place = Place::new(&[&gate]);
-    let dead = Stage::new(1, Manner::Hanging).await;
-    let log = start(&place, &[&dead], None).await;
+    let dead = Stage::new(1, Manner::HangingWhenNudged).await;
+    // It is waited for longer than this test lasts: so whoever waits for it shows.
+    let log = start_with(&place, &[&dead], None, |config| config.witness_deadline_ms = 60_000).await;
     log.take(&gate.open()).await;
-    let started = Instant::now();
-    for _ in 0..20 {
-        log.take(&gate.next()).await;
-    }
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    log.offered(21).await;
-    assert_eq!(log.get("/readyz").await.status, 200);
+    until("it is nudged", async || dead.played.nudges.load(Ordering::SeqCst) > 0).await;
+    let submitters = async {
+        for _ in 0..20 {
+            log.take(&gate.next()).await;
+        }
+        log.offered(21).await;
+    };
+    tokio::time::timeout(LATE, submitters).await.expect("submitters wait for a dead witness");
+    until("it is ready", async || log.get("/readyz").await.status == 200).await;
 }
 
 #[tokio::test]
@@ -215,7 +233,7 @@ async fn the_checkpoint_carries_every_cosignature_that_came_and_none_that_does_n
     log.take(&gate.open()).await;
     log.offered(1).await;
     let mut names = Vec::new();
-    for _ in 0..200 {
+    until("three have cosigned", async || {
         let text = log.checkpoint().await.1;
         names = text
             .lines()
@@ -223,11 +241,9 @@ async fn the_checkpoint_carries_every_cosignature_that_came_and_none_that_does_n
             .map(|line| line.split(' ').next().unwrap().to_owned())
             .collect();
         names.sort();
-        if names.len() >= 4 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        names.len() >= 4
+    })
+    .await;
     assert_eq!(names, [stand::ORIGIN, "witness-1.example", "witness-2.example", "witness-4.example"]);
     assert!(lying.played.nudges.load(Ordering::SeqCst) > 0);
 }
@@ -241,14 +257,13 @@ async fn a_quiet_log_picks_up_fresh_timestamps() {
     log.take(&gate.open()).await;
     log.offered(1).await;
     let mut seen = std::collections::BTreeSet::new();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while seen.len() < 3 && Instant::now() < deadline {
+    until("three timestamps are served", async || {
         // The witness cosigns the unchanged head again, by its own schedule.
         honest.played.look().await;
         seen.insert(log.checkpoint().await.1);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(seen.len() >= 3, "{seen:?}");
+        seen.len() >= 3
+    })
+    .await;
     assert!(
         seen.iter().all(|text| text.lines().filter(|line| line.starts_with('—')).count() <= 2),
         "lines must not pile up"
@@ -290,7 +305,9 @@ async fn a_log_restored_from_a_backup_refuses_to_run() {
     let dead = Stage::new(2, Manner::Hanging).await;
 
     let witnesses = || vec![dead.witness.clone(), witness.witness.clone()];
-    let quick = |config: &mut counterfoil_log_server::config::LogConfig| config.witness_deadline_ms = 300;
+    // A start waits for the dead one, unless the other knows better: that one may take its time.
+    let quick = |config: &mut LogConfig| config.witness_deadline_ms = 300;
+    let patient = |config: &mut LogConfig| config.witness_deadline_ms = 60_000;
     let log = place
         .run_with(witnesses(), None, quick)
         .await
@@ -299,7 +316,7 @@ async fn a_log_restored_from_a_backup_refuses_to_run() {
 
     std::fs::remove_dir_all(place.dir.path().join("store")).unwrap();
     copy(&backup.path().join("store"), &place.dir.path().join("store"));
-    match place.run_with(witnesses(), None, quick).await {
+    match place.run_with(witnesses(), None, patient).await {
         Err(RunError::Restored(Restored::Older { seen, own, .. })) => assert_eq!((seen.0, own.0), (2, 1)),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("a restored backup ran"),
@@ -309,7 +326,7 @@ async fn a_log_restored_from_a_backup_refuses_to_run() {
     let log = place.run().await;
     log.take(&other).await;
     log.stop().await.unwrap();
-    match place.run_with(witnesses(), None, quick).await {
+    match place.run_with(witnesses(), None, patient).await {
         Err(RunError::Restored(Restored::OtherHistory { seen, .. })) => assert_eq!(seen.0, 2),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("a second history ran"),
@@ -332,8 +349,7 @@ async fn a_log_restored_while_its_witness_was_down_stops_once_that_is_back() {
             log.take(&other).await;
         }
         witness.hold(&newest);
-        let ended = tokio::time::timeout(Duration::from_secs(15), log.ended()).await.expect("it ends by itself");
-        match (more, ended) {
+        match (more, log.ended().await) {
             (false, Err(RunError::Restored(Restored::Older { seen, own, .. }))) => assert_eq!((seen.0, own.0), (2, 1)),
             (true, Err(RunError::Restored(Restored::OtherHistory { seen, .. }))) => assert_eq!(seen.0, 2),
             (_, other) => panic!("{other:?}"),

@@ -42,14 +42,32 @@ pub struct Gate {
     random: StdRng,
 }
 
-/// Requests that have been sent and not answered, over all gates.
+/// What all gates together have under way, and have had answered.
 #[derive(Debug, Clone, Default)]
-pub struct InFlight(Arc<AtomicUsize>);
+pub struct InFlight(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: AtomicUsize,
+    promised: AtomicUsize,
+}
 
 impl InFlight {
-    /// How many now.
+    /// Requests that have been sent and not answered.
     pub fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
+        self.0.requests.load(Ordering::SeqCst)
+    }
+
+    /// Receipts that were answered for.
+    pub fn promised(&self) -> usize {
+        self.0.promised.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many receipts were answered for and requests are under way again: a slow machine gets the time it needs
+    /// to show something.
+    pub fn wait_for(&self, promised: usize) {
+        let holds = || Ok(self.promised() >= promised && self.count() > 0);
+        testkit::stage::wait_for("answers to honest gates", holds).unwrap();
     }
 }
 
@@ -146,6 +164,7 @@ impl Gate {
             self.acknowledged.push(answer(receipt, &inclusion, Some(log)));
             self.promised += 1;
         }
+        in_flight.0.promised.fetch_add(self.batch, Ordering::SeqCst);
         Ok(())
     }
 
@@ -179,14 +198,14 @@ struct Flying<'a>(&'a InFlight);
 
 impl Flying<'_> {
     fn one(in_flight: &InFlight) -> Flying<'_> {
-        in_flight.0.fetch_add(1, Ordering::SeqCst);
+        in_flight.0.requests.fetch_add(1, Ordering::SeqCst);
         Flying(in_flight)
     }
 }
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.0.requests.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

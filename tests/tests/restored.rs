@@ -37,7 +37,8 @@ fn a_log_restored_from_a_backup_refuses_to_start_and_names_both_sizes() {
         Setup { dir: dir.path(), executable: EXECUTABLE.as_ref(), port: None, witnesses: 2, more_issuers: &vkeys };
     let mut stage = Stage::build(&setup).unwrap();
     let key: VerifierKey = stage.log_vkey().parse().unwrap();
-    let program = LogProgram::of(&stage, EXECUTABLE.as_ref());
+    // However long a witness takes to answer, on a machine that does much else.
+    let program = LogProgram::of(&stage, EXECUTABLE.as_ref()).flag("--set", "witness_deadline_ms=60000");
     let (store, backup, newest) = (stage.log_dir().join("store"), dir.path().join("backup"), dir.path().join("newest"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let submit = |gate: &mut Gate, program: &LogProgram, count: usize| {
@@ -63,16 +64,16 @@ fn a_log_restored_from_a_backup_refuses_to_start_and_names_both_sizes() {
     fs::rename(&store, &newest).unwrap();
 
     // The backup, with all witnesses there and with one of them down.
-    let refused = |stage: &Stage, own: &str, what: &str| {
-        let ended = LogProgram::of(stage, EXECUTABLE.as_ref()).start_ready().expect_err(what);
+    let refused = |own: &str, what: &str| {
+        let ended = program.start_ready().expect_err(what);
         let last = ended.stderr.trim().lines().last().unwrap_or_default();
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         assert!(last.contains("size 7") && last.contains(own), "{what}: {}", ended.stderr);
     };
     copy(&backup, &store);
-    refused(&stage, "ends at size 3", "a backup started");
+    refused("ends at size 3", "a backup started");
     stage.stop_witness(0);
-    refused(&stage, "ends at size 3", "a backup started while a witness was down");
+    refused("ends at size 3", "a backup started while a witness was down");
 
     // The newest copy starts, in spite of the witness that is down.
     fs::remove_dir_all(&store).unwrap();

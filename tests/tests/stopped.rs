@@ -52,6 +52,7 @@ fn a_log_asked_to_stop_under_load_keeps_what_it_answered_and_ends_well() {
         let mut stalled: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(log.address()).unwrap()).collect();
         stalled[1].write_all(b"POST /v1/receipts HTTP/1.1\r\nhost: t\r\ncontent-length: 500\r\n\r\nhalf").unwrap();
         std::thread::sleep(Duration::from_millis(200 + 90 * round));
+        in_flight.wait_for(20);
         under_load += u64::from(in_flight.count() > 0);
         let asked = Instant::now();
         let ended = log.terminate();
@@ -72,5 +73,5 @@ fn a_log_asked_to_stop_under_load_keeps_what_it_answered_and_ends_well() {
     }
     let promised: usize = gates.iter().map(Gate::promised).sum();
     println!("{promised} receipts were answered; {under_load} of {ROUNDS} stops met requests in flight");
-    assert!(promised > 20 && under_load > 0);
+    assert!(promised >= 20 && under_load > 0);
 }

@@ -346,8 +346,9 @@ fn a_process_killed_while_it_commits_loses_nothing_it_answered() {
                 answered.push((TreeSize(size), RootHash(root)));
             }
         };
-        // The harness prints some lines of its own; the clock of the kill runs from the first commit on.
-        take(lines.by_ref().find(|line| line.starts_with("answered")).unwrap());
+        // The harness prints some lines of its own; the clock of the kill runs from the second commit on, so that every round
+        // shows something.
+        lines.by_ref().filter(|line| line.starts_with("answered")).take(2).for_each(&mut take);
         let wait = Duration::from_millis(3 + round * 7 % 40);
         let killer = std::thread::spawn(move || {
             std::thread::sleep(wait);
@@ -365,9 +366,5 @@ fn a_process_killed_while_it_commits_loses_nothing_it_answered() {
             assert_eq!(root_of(&reader, *size).unwrap(), *root, "round {round}: another history at {size}");
         }
     }
-    assert!(
-        answered.len() > 10,
-        "only {} commits were answered: the rounds are too short to show anything",
-        answered.len()
-    );
+    assert!(answered.len() >= 20, "only {} commits were answered", answered.len());
 }

@@ -70,7 +70,7 @@ async fn a_log_whose_store_fails_answers_no_more_ok_and_ends_with_a_sentence() {
     // Cut or told so, but never told that the log is ready.
     assert!(statuses.get(1).is_none_or(|status| status.starts_with("503")), "{answers}");
 
-    let ended = tokio::time::timeout(Duration::from_secs(15), running).await.expect("it ends by itself").unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(60), running).await.expect("it ends by itself").unwrap();
     let sentence = ended.unwrap_err().to_string();
     assert!(sentence.contains("the store failed") && sentence.contains("no space left on device"), "{sentence}");
 }

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -25,6 +26,18 @@ use tokio::task::JoinHandle;
 /// The log's clock and the gates' own, unless a test says otherwise.
 pub const NOW: u64 = 1_800_000_000_000;
 pub const ORIGIN: &str = "log.example/agents";
+/// How long anything is waited for, on a machine that does much else: longer than the log ever rests between two requests to a
+/// witness that fails.
+pub const LATE: Duration = Duration::from_secs(180);
+
+/// Waits until `holds`; fails after a while.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + LATE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "it never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
 
 pub fn key(name: &str, kind: KeyKind, seed: u8) -> SigningKey {
     SigningKey::from_seed(KeyName::new(name).unwrap(), kind, [seed; 32])
@@ -212,14 +225,13 @@ impl Running {
 
     /// Waits until the head on offer has this size.
     pub async fn offered(&self, size: u64) -> String {
-        for _ in 0..200 {
-            let (offered, text) = self.checkpoint().await;
-            if offered == size {
-                return text;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-        panic!("the head of size {size} was never offered");
+        let mut offered = (0, String::new());
+        until(&format!("a head of size {size} is on offer"), async || {
+            offered = self.checkpoint().await;
+            offered.0 == size
+        })
+        .await;
+        offered.1
     }
 
     pub fn reload(&self) {
@@ -229,7 +241,7 @@ impl Running {
     /// Waits until it ends by itself.
     pub async fn ended(self) -> Result<(), RunError> {
         let Self { stop: _never, ended, .. } = self;
-        ended.await.unwrap()
+        tokio::time::timeout(LATE, ended).await.expect("it ends by itself").unwrap()
     }
 
     pub async fn stop(self) -> Result<(), RunError> {

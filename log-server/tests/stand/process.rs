@@ -1,6 +1,6 @@
 //! The log as a process: started, signalled, waited for.
 
-use super::{Answer, Gate, ask};
+use super::{Answer, Gate, LATE, ask};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -62,7 +62,7 @@ impl Served {
     }
 
     pub fn wait(mut self) -> (i32, String) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + LATE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return (status.code().unwrap_or(-1), self.log.take().unwrap().join().unwrap());
