@@ -126,21 +126,21 @@ fn print_next_steps(out: &mut dyn Write, made: &initialise::NewWitness) -> std::
     let config = made.config.display();
     writeln!(out, "{}", made.vkey)?;
     writeln!(out)?;
-    writeln!(out, "The line above is the witness's verification key: give it to logs, gates and auditors.")?;
+    writeln!(out, "The line above is the witness's vkey: give it to logs, gates and auditors.")?;
     if let Some(mldsa) = &made.mldsa_vkey {
         writeln!(out, "\nIts second key (ML-DSA-44), for policies that want both or either, and for the")?;
         writeln!(out, "mldsa_vkey of a log's [[witness]] section:\n{mldsa}")?;
     }
-    writeln!(out, "\nThe key of its journal, for the journal_vkey of other witnesses' [[peer]] sections:")?;
+    writeln!(out, "\nThe vkey of its journal, for the [[peer]] sections of other witnesses:")?;
     writeln!(out, "{}", made.journal_vkey)?;
     writeln!(out, "\nNext, for each log to watch, and then once:")?;
     writeln!(out, "  counterfoil-witness log add VKEY URL --config {config}")?;
     writeln!(out, "  counterfoil-witness serve --config {config}")?;
-    writeln!(out, "Each log's operator takes this witness's vkey and address into a [[witness]] section.")?;
+    writeln!(out, "Each log's operator puts its vkey and address into a [[witness]] section.")?;
     writeln!(out)?;
-    writeln!(out, "Never start this witness from an older copy of its directory, and never run it twice")?;
-    writeln!(out, "at a time: it would vouch for two histories. A lost disk means a new witness, with a")?;
-    writeln!(out, "new key under a new name.")
+    writeln!(out, "Never start this witness from an older copy of its directory, and never run it")?;
+    writeln!(out, "twice at a time: it would vouch for two histories. A lost disk means a new")?;
+    writeln!(out, "witness, with a new key under a new name.")
 }
 
 fn run_serve(serve: &arguments::Serve) -> Result<ExitStatus, Failure> {

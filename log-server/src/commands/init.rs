@@ -57,12 +57,10 @@ fn print_next_steps(to: &mut dyn Write, made: &Made) -> std::io::Result<()> {
     let (dir, config) = (made.dir.display(), made.config.display());
     writeln!(to, "{}", made.vkey)?;
     writeln!(to)?;
-    writeln!(to, "The line above is the log's verification key: give it to witnesses, gates and auditors. Next:")?;
-    writeln!(
-        to,
-        "  counterfoil-log issuer add --dir {dir} VKEY    lets a gate submit (counterfoil keygen --kind issuer makes its key)"
-    )?;
-    writeln!(to, "  edit {config}    add a [[witness]] section for each witness")?;
+    writeln!(to, "The line above is the log's vkey: give it to witnesses, gates and auditors.\nNext:")?;
+    writeln!(to, "  counterfoil-log issuer add --dir {dir} VKEY")?;
+    writeln!(to, "      lets a gate submit (counterfoil keygen --kind issuer makes its key)")?;
+    writeln!(to, "  edit {config}: add a [[witness]] section for each witness")?;
     writeln!(to, "  counterfoil-log serve --config {config}")
 }
 

@@ -72,7 +72,7 @@ fn print_added(key: &VerifierKey, added: bool, output: Output) {
     output.print(&result, |to| match added {
         true => writeln!(
             to,
-            "{} may submit receipts once the log has read its list again: send it a SIGHUP, or start it",
+            "{} may submit receipts once the log has read its list again:\nsend it a SIGHUP, or start it",
             key.name()
         ),
         false => writeln!(to, "{} was listed already; nothing has changed", key.name()),
@@ -84,7 +84,7 @@ fn print_retired(key: &VerifierKey, retired_now: bool, output: Output) {
     output.print(&result, |to| match retired_now {
         true => writeln!(
             to,
-            "{} may submit nothing more once the log has read its list again: send it a SIGHUP. What it has in the log stays.",
+            "{} may submit nothing more once the log has read its list again:\nsend it a SIGHUP. What it has in the log stays.",
             key.name()
         ),
         false => writeln!(to, "{} was retired already; nothing has changed", key.name()),

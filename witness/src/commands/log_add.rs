@@ -221,7 +221,7 @@ fn write_words(added: &Added, log: &WatchedLog, now_s: u64, out: &mut dyn Write)
     writeln!(out, "added to   {}", added.config)?;
     writeln!(
         out,
-        "next       a witness that runs takes it up at SIGHUP (systemctl reload counterfoil-witness), any other at its start"
+        "next       a witness that runs takes it up at SIGHUP (systemctl reload\n           counterfoil-witness), any other at its start"
     )
 }
 

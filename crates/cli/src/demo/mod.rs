@@ -101,7 +101,8 @@ fn play(args: &DemoArgs) -> Result<bool, DemoError> {
         stage.start_log()?;
         // Whoever follows what is printed next must find the log at its place.
         stage.wait_until_ready()?;
-        println!("\nThe log is at {}; the witnesses, which now refuse it until somebody looks, at", stage.log_url());
+        println!("\nThe log is at {}.", stage.log_url());
+        println!("The witnesses, which now refuse it until somebody looks, are at");
         for number in 0..scenes::WITNESSES {
             println!("  {}", stage.witness_url(number));
         }
@@ -109,8 +110,10 @@ fn play(args: &DemoArgs) -> Result<bool, DemoError> {
         let anywhere = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         let (policy, issuers) = (anywhere(stage.policy_file()), anywhere(stage.issuers_file()));
         println!("Go on in another terminal, as an auditor does:");
-        println!("  counterfoil verify fetch --policy {} --out bundle", policy.display());
-        println!("  counterfoil verify audit --policy {} --issuers {} bundle", policy.display(), issuers.display());
+        println!("  counterfoil verify fetch --policy {} \\", policy.display());
+        println!("    --out bundle");
+        println!("  counterfoil verify audit --policy {} \\", policy.display());
+        println!("    --issuers {} bundle", issuers.display());
         println!("Ctrl-C ends them all.");
         // Without a signal handler the demo could only be killed; then nothing is lost but the processes stay.
         let _ = runtime.block_on(tokio::signal::ctrl_c());
