@@ -67,7 +67,7 @@ impl std::fmt::Display for NoSuchUser {
 fn a_call_that_fails_or_panics_or_never_comes_is_told_as_what_it_is() {
     let dir = tempfile::tempdir().unwrap();
     type End = (fn(Act), (bool, bool, Option<&'static str>));
-    let ends: [End; 8] = [
+    let ends: [End; 11] = [
         (|mut act| drop(act.call(|| Err::<(), _>(NoSuchUser))), (false, false, Some("NoSuchUser: no such user"))),
         (
             |mut act| {
@@ -102,6 +102,23 @@ fn a_call_that_fails_or_panics_or_never_comes_is_told_as_what_it_is() {
         (
             |act| assert!(act.finish().unwrap().is_some()),
             (false, true, Some("outcome-unknown: the scope ended without a call")),
+        ),
+        // The far side may have done what it did not answer in time.
+        (
+            |mut act| {
+                act.call(|| Err::<(), _>("timed out")).unwrap_err();
+                act.not_answered();
+                act.not_executed("given up");
+            },
+            (false, true, Some("given up")),
+        ),
+        (|mut act| act.not_answered(), (false, true, Some("outcome-unknown: the call was not answered"))),
+        (
+            |mut act| {
+                act.not_answered();
+                act.call(|| Ok::<_, Infallible>(())).unwrap();
+            },
+            (true, false, None),
         ),
     ];
     for (number, (end, expected)) in ends.into_iter().enumerate() {

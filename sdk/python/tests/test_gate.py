@@ -272,6 +272,12 @@ def test_of_a_call_that_was_not_answered_nobody_knows_whatever_is_made_of_it(
     with gate.decision(authenticated=True) as act:
         with contextlib.suppress(BaseException):
             act.call(fail, came_out)
+        act.not_executed("given up")
+    outcome = outcome_of(gate)
+    assert (outcome["executed"], outcome["unknown"], outcome["error"]) == (False, True, "given up")
+    with gate.decision(authenticated=True) as act:
+        with contextlib.suppress(BaseException):
+            act.call(fail, came_out)
         act.call(lambda: 7)
     assert (outcome_of(gate)["executed"], outcome_of(gate).get("unknown")) == (True, None)
 

@@ -555,6 +555,39 @@ test("an action that was given up for want of time is unknown, as one that was a
   await gate.close();
 });
 
+test("of a call that was not answered nobody knows what it did, whatever is made of it", async () => {
+  const [dir, gate] = await alone();
+  const late = () => Promise.reject(new DOMException("late", "TimeoutError"));
+  const told = async () => {
+    const last = (await bodies(dir)).at(-1);
+    return ["executed", "unknown", "error"].map((name) => last?.get(name));
+  };
+  await assert.rejects(
+    gate.run(mail, async (act) => {
+      await act.call(late).catch((cause) => {
+        throw new Error("mail failed", { cause });
+      });
+    }),
+  );
+  assert.deepEqual(await told(), [false, true, "Error: mail failed"]);
+  await gate.run(mail, async (act) => {
+    await act.call(() => Promise.reject(new Error("refused the first time"))).catch(() => {});
+    await act.call(late).catch(() => {});
+  });
+  assert.deepEqual(await told(), [false, true, "Error: refused the first time"]);
+  await gate.run(mail, async (act) => {
+    await act.call(late).catch(() => {});
+    act.notExecuted("given up");
+  });
+  assert.deepEqual(await told(), [false, true, "given up"]);
+  await gate.run(mail, async (act) => {
+    await act.call(late).catch(() => {});
+    await act.call(async () => 7);
+  });
+  assert.deepEqual((await told()).slice(0, 2), [true, undefined]);
+  await gate.close();
+});
+
 test("an outcome that cannot be signed as it is goes without what stands in the way", async () => {
   const [dir, gate] = await alone();
   const last = async () => (await bodies(dir)).at(-1);

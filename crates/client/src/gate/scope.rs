@@ -6,6 +6,7 @@
 //! | the same, and then [`Act::failed`], a panic, or a later call that failed | true | | what failed |
 //! | [`Act::not_executed`], and nothing ran | false | | the reason |
 //! | the call came back with `Err`, or panicked | false | | its type and message |
+//! | [`Act::not_answered`], and nothing came back with `Ok` | false | true | what failed |
 //! | dropped before or inside the call | false | true | `cancelled` |
 //! | the process ended | false | true | written at the next start, once the log was asked |
 
@@ -55,6 +56,8 @@ struct Ending {
     returned: bool,
     /// A call is running.
     calling: bool,
+    /// A call left and was not answered.
+    unanswered: bool,
     error: Option<String>,
     result_digest: Option<Digest>,
 }
@@ -192,6 +195,14 @@ impl Act {
         super::in_background(move || self.finish()).await
     }
 
+    /// Says that a call left and was not answered, as when its library gave up waiting: unless a call comes back with `Ok`,
+    /// whether the action took place is not known, whatever error `call` or `run` came back with.
+    pub fn not_answered(&mut self) {
+        if let Some(due) = &mut self.due {
+            due.ending.unanswered = true;
+        }
+    }
+
     fn begin(&mut self) {
         if let Some(due) = &mut self.due {
             due.ending.calling = true;
@@ -254,14 +265,17 @@ impl Due {
 impl Ending {
     /// `executed`, `unknown` and `error`, row by row of the table above.
     fn told(&self, by: By) -> (bool, bool, Option<String>) {
-        let Self { returned, calling, error, .. } = self;
+        let Self { returned, calling, unanswered, error, .. } = self;
         let cancelled = || Some("cancelled".to_owned());
         match (calling, returned, error, by) {
             (true, true, ..) => (true, false, cancelled()),
             (true, false, ..) => (false, true, cancelled()),
             (false, true, None, By::Panic) => (true, false, Some("panic".to_owned())),
-            (false, executed, Some(error), _) => (*executed, false, Some(error.clone())),
+            (false, executed, Some(error), _) => (*executed, *unanswered && !executed, Some(error.clone())),
             (false, true, None, _) => (true, false, None),
+            (false, false, None, _) if *unanswered => {
+                (false, true, Some("outcome-unknown: the call was not answered".to_owned()))
+            }
             (false, false, None, By::Panic) => (false, false, Some("panic".to_owned())),
             (false, false, None, By::Finish) => {
                 (false, true, Some("outcome-unknown: the scope ended without a call".to_owned()))

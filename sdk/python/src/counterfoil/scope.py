@@ -191,10 +191,10 @@ class Act:
         if error is None and self._error is None and not self._returned:
             # The call tells more than a body that returned all the same.
             error = self._failed
-        if error is None:
-            return self._returned or self._error is None, False, self._error
         # Whatever the author made of it: of a call that left and was not answered nobody knows what it did.
-        unknown = not self._returned and (self._unanswered or _leaves_open(error))
+        unknown = not self._returned and (self._unanswered or (error is not None and _leaves_open(error)))
+        if error is None:
+            return self._returned or self._error is None, unknown, self._error
         if not isinstance(error, Exception):
             return self._returned, unknown, "cancelled"
         return self._returned, unknown, bodies.error_text(type(error).__name__, _message(error))

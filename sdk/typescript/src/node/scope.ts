@@ -115,16 +115,20 @@ export class Act implements AsyncDisposable {
   private judge(body: Ended | undefined): { executed: boolean; unknown?: boolean; error?: string | undefined } {
     const failed = this.calls.find((call) => call.how === "threw");
     const isDone = this.calls.some((call) => call.how === "returned");
+    // Whatever the author made of it: of a call that left and was not answered nobody knows what it did.
+    const isOpen = this.calls.some((call) => call.how === "threw" && notDone(call.error).unknown === true);
     // What a call is still doing nobody knows.
     if (this.pendingCalls > 0) return isDone ? { executed: true } : cancelled;
     if (body?.how === "threw") {
       if (isDone) return { executed: true, error: toldError(body.error) };
-      return notDone(body.error);
+      return isOpen ? { ...notDone(body.error), unknown: true } : notDone(body.error);
     }
-    if (this.reason !== undefined && !isDone) return { executed: false, error: reasonText(this.reason) };
+    if (this.reason !== undefined && !isDone) {
+      return { executed: false, ...(isOpen ? { unknown: true } : {}), error: reasonText(this.reason) };
+    }
     if (isDone) return { executed: true, error: failed?.how === "threw" ? toldError(failed.error) : undefined };
     // The calls tell more than a body that returned all the same.
-    if (failed?.how === "threw") return notDone(failed.error);
+    if (failed?.how === "threw") return isOpen ? { ...notDone(failed.error), unknown: true } : notDone(failed.error);
     return body === undefined ? cancelled : { executed: true };
   }
 }
