@@ -681,6 +681,36 @@ def test_a_disk_that_refuses_stops_actions_and_the_gate_goes_on_when_it_does(
         assert outcomes["lost"]["unknown"] is True
 
 
+def test_nothing_runs_before_the_disk_says_that_its_decision_is_durable(
+    lonely: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = lonely()
+    gate.append({"type": "note"})
+    receipts, real = gate.directory / "receipts", appendfile.datasync
+    made_durable: list[int] = []
+    refuses = False
+
+    def datasync(fd: int) -> None:
+        if os.path.samestat(os.fstat(fd), receipts.stat()):
+            if refuses:
+                raise OSError(5, "Input/output error")
+            made_durable.append(os.fstat(fd).st_size)
+        real(fd)
+
+    monkeypatch.setattr(appendfile, "datasync", datasync)
+    with gate.decision(authenticated=True):
+        assert made_durable == [receipts.stat().st_size]
+    assert made_durable[1:] == [receipts.stat().st_size], "nor is anybody told of an outcome"
+    refuses = True
+    with pytest.raises(OutboxDisk), gate.decision(authenticated=True, request_id="lost"):
+        pytest.fail("nothing may run")
+    refuses = False
+    with gate.decision(authenticated=True):
+        pass
+    lost = [body for body in bodies_of(gate) if body["type"] == "outcome" and body["request_id"] == "lost"]
+    assert [body["unknown"] for body in lost] == [True], "it was written for all that"
+
+
 def test_an_outcome_that_the_disk_refused_is_written_when_it_can_be(
     lonely: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

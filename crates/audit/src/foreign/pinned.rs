@@ -283,6 +283,7 @@ mod tests {
         assert_eq!(keys.of("acta", "B", "b"), Trust::Under(vec![&own(2)]));
         assert_eq!(keys.of("acta", "B", "a"), Trust::Unpinned);
         assert_eq!(keys.of("obsigna", "A", "a"), Trust::Unpinned);
+        assert_eq!(keys.of("obsigna", "B", "b"), Trust::Unpinned, "of one format, also where it is of no one issuer");
     }
 
     #[test]

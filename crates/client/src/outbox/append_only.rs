@@ -283,6 +283,16 @@ mod tests {
     }
 
     #[test]
+    fn what_the_disk_took_and_does_not_make_durable_was_not_appended() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = open(&dir.path().join("receipts"), Framing::Prefixed);
+        // Takes every byte, and refuses to make any durable.
+        file.file = Some(OpenOptions::new().write(true).open("/dev/null").unwrap());
+        assert!(matches!(file.append([&b"one"[..]]), Err(OutboxError::Disk { .. })));
+        assert_eq!((file.count(), file.end()), (0, 0), "nobody may be told of it");
+    }
+
+    #[test]
     fn zeroes_at_the_end_are_a_torn_tail_and_an_empty_record_elsewhere_is_damage() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("receipts");

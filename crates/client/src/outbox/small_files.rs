@@ -7,10 +7,16 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Most bytes of `state`, `open` and `log`: a few vkeys of 310 bytes each, seqs of some ten digits; an issuer that rotated a
 /// thousand times, and a gate with fifty thousand calls at once, fit.
 const MAX_SMALL_FILE: u64 = 1 << 20;
+
+/// How long a lock may be held by a process that is just ending, or by a program that the last holder is just starting and
+/// that has a copy of its files until it runs, before it counts as in use.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_GLANCE: Duration = Duration::from_millis(10);
 
 pub(super) fn json_line<T: for<'de> Deserialize<'de>>(file: &AppendOnly, place: u64) -> Result<Option<T>, OutboxError> {
     let Some(line) = file.read(place)? else { return Ok(None) };
@@ -52,10 +58,16 @@ pub(super) fn lock(dir: &Path) -> Result<File, OutboxError> {
         .mode(0o600)
         .open(&path)
         .map_err(|error| OutboxError::disk("open", &path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OutboxError::Busy(dir.to_owned())),
-        Err(TryLockError::Error(error)) => Err(OutboxError::disk("lock", &path, error)),
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(OutboxError::disk("lock", &path, error)),
+            Err(TryLockError::WouldBlock) if began.elapsed() > LOCK_PATIENCE => {
+                return Err(OutboxError::Busy(dir.to_owned()));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_GLANCE),
+        }
     }
 }
 
@@ -94,4 +106,26 @@ pub(super) fn read_small<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Op
     serde_json::from_slice(&bytes)
         .map(Some)
         .map_err(|error| OutboxError::damaged(path, "as a whole".into(), error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_given_back_in_a_moment_is_waited_for_and_one_that_is_held_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = lock(dir.path()).unwrap();
+        // What a program that is being started has until it runs.
+        let copy = held.try_clone().unwrap();
+        assert!(matches!(lock(dir.path()), Err(OutboxError::Busy(_))));
+        drop(held);
+        let started = std::thread::spawn(move || {
+            std::thread::sleep(10 * LOCK_GLANCE);
+            drop(copy);
+        });
+        lock(dir.path()).unwrap();
+        started.join().unwrap();
+    }
 }
