@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
+import fcntl
 import json
 import multiprocessing
 import os
@@ -1057,3 +1058,14 @@ def test_a_policy_is_given_as_its_text_or_by_its_file(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="cannot be read") as refused_file:
         Gate(tmp_path / "outbox", key, "http://127.0.0.1:9", log.verifier, policy=tmp_path / "none")
     assert refused_file.value.code == "policy-file"
+
+
+def test_a_lock_that_a_child_holds_for_a_moment_is_waited_for(tmp_path: Path, key: SigningKey) -> None:
+    Outbox(tmp_path / "outbox", key).close()
+    # Between fork and exec a child has a copy of the file, and with it the lock.
+    copy = os.open(tmp_path / "outbox" / "lock", os.O_WRONLY)
+    fcntl.flock(copy, fcntl.LOCK_EX)
+    child = threading.Timer(0.1, os.close, (copy,))
+    child.start()
+    Outbox(tmp_path / "outbox", key).close()
+    child.join()

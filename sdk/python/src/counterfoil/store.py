@@ -25,6 +25,7 @@ import json
 import logging
 import os
 import re
+import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ _STATE_EVERY = 256
 _SEQ_FIRST = re.compile(rb'\{"seq":([0-9]{1,20}),"index":')
 #: Most bytes of `state`, `log`, `writer` and `open`.
 _MAX_SMALL_FILE = 1 << 20
+# How long a lock is waited for that somebody holds.
+_LOCK_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -270,7 +273,7 @@ class Store:
                     "SDK for it, or another directory"
                 )
             self._lock = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock_patiently(self._lock)
         except BlockingIOError as error:
             self.close()
             raise OutboxBusy(
@@ -280,6 +283,19 @@ class Store:
         except OSError as error:
             self.close()
             raise disk("lock", path, error) from error
+
+    @staticmethod
+    def _lock_patiently(lock: int) -> None:
+        """Takes the lock, or raises :class:`BlockingIOError`. Between fork and exec a child that was just started holds a
+        copy of every open file, and with it the lock of a gate that has closed; that is over in a moment."""
+        gives_up = time.monotonic() + _LOCK_PATIENCE_S
+        while True:
+            try:
+                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > gives_up:
+                    raise
+                time.sleep(0.01)
 
     def _read_log(self) -> LogBinding | None:
         data = self.read_small("log")
