@@ -419,7 +419,9 @@ fn a_copy_that_differs_is_told_also_where_it_is_carried_as_a_value() {
     type Carry<'a> = &'a dyn Fn(&mut World, &Value);
     let ways: [(Carry<'_>, Carry<'_>); 4] = [(&spelt, &spelt), (&spelt, &value), (&value, &spelt), (&value, &value)];
     for (place, (one, other)) in ways.into_iter().enumerate() {
-        for (copy, expected) in [(&second, vec!["receipt-repeated"]), (&receipts[1], vec!["receipt-repeated"]), (&first, vec![])] {
+        for (copy, expected) in
+            [(&second, vec!["receipt-repeated"]), (&receipts[1], vec!["receipt-repeated"]), (&first, vec![])]
+        {
             let mut world = World::new();
             spelt(&mut world, &receipts[0]);
             one(&mut world, &first);

@@ -155,8 +155,7 @@ impl Chains {
             }
         };
         // How one was carried is its carrier's choice, and hides no difference.
-        let differs =
-            first.unsigned != unsigned || first.spelt.zip(spelt).is_some_and(|(first, spelt)| first != spelt);
+        let differs = first.unsigned != unsigned || first.spelt.zip(spelt).is_some_and(|(first, spelt)| first != spelt);
         first.spelt = first.spelt.or(spelt);
         let (severity, words) = match differs {
             true => (
