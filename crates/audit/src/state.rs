@@ -8,7 +8,7 @@
 //! the page where that begins: a whole page before it that was changed meanwhile is not seen.
 //!
 //! ```text
-//! counterfoil/audit-state/v5 LF │ SHA-256 of the rest │ postcard
+//! counterfoil/audit-state/v6 LF │ SHA-256 of the rest │ postcard
 //! ```
 //!
 //! The digest finds damage. Against whoever can write the file it protects nothing: the state is the auditor's own word,
@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// In front of every state file. The number goes up with every change of what follows, which says nothing of itself.
-const MAGIC: &str = "counterfoil/audit-state/v5\n";
+const MAGIC: &str = "counterfoil/audit-state/v6\n";
 
 const DIGEST_LEN: usize = 32;
 

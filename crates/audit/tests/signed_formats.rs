@@ -408,6 +408,33 @@ fn two_copies_of_one_receipt_that_differ_where_no_signature_looks_are_told() {
 }
 
 #[test]
+fn a_copy_that_differs_is_told_also_where_it_is_carried_as_a_value() {
+    let receipts = chain("pipelock", GOOD, 2);
+    let noted = |note: &str| with(&receipts[1], "ext", json!({"note": note}));
+    let (first, second) = (noted("approved by nobody"), noted("approved by the board"));
+    let spelt = |world: &mut World, receipt: &Value| carry(world, 0, "pipelock", &receipt.to_string());
+    let value = |world: &mut World, receipt: &Value| {
+        world.log_body(0, &json!({"type": "foreign", "format": "pipelock", "receipt": receipt}).to_string());
+    };
+    type Carry<'a> = &'a dyn Fn(&mut World, &Value);
+    let ways: [(Carry<'_>, Carry<'_>); 4] = [(&spelt, &spelt), (&spelt, &value), (&value, &spelt), (&value, &value)];
+    for (place, (one, other)) in ways.into_iter().enumerate() {
+        for (copy, expected) in
+            [(&second, vec!["receipt-repeated"]), (&receipts[1], vec!["receipt-repeated"]), (&first, vec![])]
+        {
+            let mut world = World::new();
+            spelt(&mut world, &receipts[0]);
+            one(&mut world, &first);
+            other(&mut world, copy);
+            world.seal();
+            let verdict = judged(&world, &pin("pipelock", GOOD));
+            assert_eq!(failing(&verdict, "pipelock"), expected, "{place} {}", told(&verdict));
+            assert_eq!(verdict.count("receipt-repeated"), 1, "{place} {}", told(&verdict));
+        }
+    }
+}
+
+#[test]
 fn two_gates_may_carry_one_chain_and_may_not_carry_two() {
     for format in FORMATS {
         let receipts = chain(format, GOOD, 3);

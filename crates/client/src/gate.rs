@@ -211,14 +211,19 @@ impl Gate {
     }
 
     /// Ends the stream: signs `close`, its last receipt, sends everything within `timeout`, and closes the gate. For a gate
-    /// that will not come back under this name; one that is merely restarted is closed ([`Gate::close`]).
+    /// that will not come back under this name; one that is merely restarted is closed ([`Gate::close`]). Where an earlier process
+    /// left calls, it first waits, within the same time, until the log was asked.
     ///
     /// # Errors
     /// [`GateError::OpenScopes`]: allowed actions are still running. [`GateError::NotInTime`]: the end is signed, and what the log
     /// has not taken is in the outbox.
     pub fn end(&self, timeout: Duration) -> Result<Queued, GateError> {
+        let begun = Instant::now();
+        // An older copy of an outbox would end the stream for the newest one too.
+        self.0.worker.send_now();
+        self.core().wait_asked(begun.checked_add(timeout));
         let receipt = self.core().lock_open()?.end()?;
-        let flushed = self.flush(timeout);
+        let flushed = self.flush(timeout.saturating_sub(begun.elapsed()));
         self.close();
         flushed.map(|()| Queued::of(&receipt))
     }

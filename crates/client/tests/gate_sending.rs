@@ -197,6 +197,57 @@ async fn an_older_copy_of_an_outbox_signs_nothing_once_the_log_has_told_not_even
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_of_an_outbox_is_not_ended_before_the_log_was_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = StrictLog::start(&[&key()]).await;
+    let (path, url) = (dir.path().to_owned(), log.url.clone());
+    tokio::task::spawn_blocking(move || {
+        let gate = Gate::open(to(&path, &url)).unwrap();
+        let act = gate.decide(allow("r-0")).unwrap();
+        let copy = copy_of(&path);
+        drop(act);
+        gate.flush(LONG).unwrap();
+        drop(gate);
+        let gate = Gate::open(to(copy.path(), &url)).unwrap();
+        assert_eq!(gate.end(LONG).unwrap_err().code(), "outbox-behind");
+        assert_eq!(gate.status().unwrap().outbox.receipts, 2);
+    })
+    .await
+    .unwrap();
+    assert_eq!(log.bodies(&key()).len(), 3);
+    log.assert_spotless();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_log_is_convicted_before_it_has_told_its_stream_what_a_stopped_gate_left_waits_no_longer() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = StrictLog::start(&[&key()]).await;
+    let (path, url, state) = (dir.path().to_owned(), log.url.clone(), log.clone());
+    tokio::task::spawn_blocking(move || {
+        let gate = Gate::open(to(&path, &url)).unwrap();
+        std::mem::forget(gate.decide(allow("r-0")).unwrap());
+        gate.flush(LONG).unwrap();
+        gate.close();
+        let copy = copy_of(&path);
+        // With what the log proved.
+        for name in ["acknowledged", "log"] {
+            std::fs::copy(path.join(name), copy.path().join(name)).unwrap();
+        }
+        let mut other = merkle::MemoryTree::new();
+        (0..2).for_each(|_| other.push(merkle::leaf_hash(b"another history")));
+        let mut told = state.lock();
+        (told.is_mute, told.shown) = (true, Some(other));
+        drop(told);
+        let gate = Gate::open(to(copy.path(), &url)).unwrap();
+        gate_scene::wait_until_nothing_is_owed(&gate);
+        assert_eq!(gate.flush(Duration::ZERO).unwrap_err().code(), "log-fork");
+        assert_eq!(gate.status().unwrap().outbox.receipts, 3);
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_stopped_gate_left_is_signed_once_the_log_has_shown_the_same_stream() {
     let dir = tempfile::tempdir().unwrap();
     let log = StrictLog::start(&[&key()]).await;

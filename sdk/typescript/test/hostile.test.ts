@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import test from "node:test";
@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import * as cf from "counterfoil";
 import { Gate, type GateOptions, OutboxView } from "counterfoil/node";
 import { pauseMs } from "../dist/node/sender.js";
+import { ShownLog } from "./shown_log.js";
 import { newDir, newKey } from "./stage.js";
 import { PATIENCE_MS, until } from "./wait.js";
 
@@ -310,6 +311,40 @@ test("an older copy of an outbox signs nothing of what a crash left", async () =
   await gate.close();
   log.close();
   assert.deepEqual(await types(dir), WRITTEN.slice(0, 2));
+});
+
+test("an older copy of an outbox is not ended before the log was asked", async () => {
+  const [dir, key] = [newDir(), newKey()];
+  const log = await silentLog(key, 2);
+  await leftOpen(dir, key, log.url);
+  const gate = await Gate.open({ dir, key, log: { url: log.url, vkey: logKey.verifier }, warn: () => undefined });
+  const ended = assert.rejects(gate.end(PATIENCE_MS), { code: "streams-differ" });
+  log.speak();
+  await ended;
+  await gate.close();
+  log.close();
+  assert.deepEqual(await types(dir), WRITTEN.slice(0, 2));
+});
+
+test("where the log is convicted before it has told its stream, what a crash left waits no longer", async () => {
+  const [dir, key, log] = [newDir(), newKey(), new ShownLog()];
+  const url = await log.listen();
+  const options = { key, log: { url, vkey: log.key.verifier }, warn: () => undefined };
+  const first = await Gate.open({ dir, ...options });
+  const copy = newDir();
+  await first.run({ authenticated: true, requestId: "left" }, async () => {
+    assert.ok(await first.flush(PATIENCE_MS));
+    cpSync(dir, copy, { recursive: true });
+  });
+  await first.close();
+  rmSync(join(copy, "lock.node"), { recursive: true });
+  [log.isMute, log.claims] = [true, log.entries.map(() => cf.utf8("another history"))];
+  const gate = await Gate.open({ dir: copy, ...options });
+  assert.equal(await sending(gate, "stopped"), "log-fork");
+  await until("it is written", async () => (await gate.status()).owed === 0);
+  await gate.close();
+  log.close();
+  assert.deepEqual(await types(copy), WRITTEN);
 });
 
 test("where the log cannot be reached, what a crash left is unknown without its word", async () => {

@@ -227,9 +227,9 @@ function lockOf(more: Record<string, unknown>, state = "writing"): string {
 test("a lock of a process of the same number that started later, or that is no more, is taken over at once", async () => {
   const [dir, key] = [newDir(), newKey()];
   await (await Outbox.open(dir, key)).close();
-  const { started, machine_id } = myself();
+  const { started, machine_id, pid_ns } = myself();
   const locks = [lockOf({}), lockOf({ pid: spawnSync("true").pid })];
-  if (machine_id !== "") locks.push(lockOf({ boot_id: "of another boot", started }));
+  if (machine_id !== "" && pid_ns === "pid:[4026531836]") locks.push(lockOf({ boot_id: "of another boot", started }));
   for (const [place, lock] of locks.entries()) {
     writeFileSync(join(dir, "lock.node", String(1000 + 10 * place)), lock.replaceAll(String(SHORT_MS), String(ENDLESS_MS)));
     await (await Outbox.open(dir, key)).close();
@@ -297,13 +297,41 @@ test("files are left to whoever may wake until they were, however often a takeov
   last.release();
 });
 
-test("a machine that was started again takes over what it had locked before, whatever its containers are called now", () => {
-  const now = { boot_id: "b2", machine_id: "ab".repeat(16), pid_ns: "pid:[2]" };
-  const before = { ...now, boot_id: "b1", pid_ns: "pid:[1]", pid: 1, started: "1" };
-  assert.equal(standing(before, now), "gone");
+test("a machine that was started again takes over what it had locked before, but for what ran in its containers", () => {
+  const now = { boot_id: "b2", machine_id: "ab".repeat(16), pid_ns: "pid:[4026531836]" };
+  const before = { ...now, boot_id: "b1", pid: 1, started: "1" };
+  assert.equal(standing(before, now), "rebooted");
   assert.equal(standing({ ...before, machine_id: "" }, { ...now, machine_id: "" }), "elsewhere");
   assert.equal(standing({ ...before, machine_id: "cd".repeat(16) }, now), "elsewhere");
-  assert.equal(standing({ ...before, boot_id: "b2" }, now), "elsewhere");
+  // Containers of one image may have one machine's name on many machines.
+  for (const [theirs, ours] of [
+    ["pid:[2]", now.pid_ns],
+    [now.pid_ns, "pid:[2]"],
+    ["pid:[2]", "pid:[3]"],
+    ["pid:[2]", "pid:[2]"],
+    ["", ""],
+  ])
+    assert.equal(standing({ ...before, pid_ns: theirs ?? "" }, { ...now, pid_ns: ours ?? "" }), "elsewhere");
+  assert.equal(standing({ ...before, boot_id: "b2", pid_ns: "pid:[1]" }, now), "elsewhere");
+});
+
+test("where the system does not tell where a number means a process, the number tells nothing", () => {
+  const ended = { ...myself(), pid: spawnSync("true").pid, started: "" };
+  for (const untold of [{ boot_id: "" }, { pid_ns: "" }, { boot_id: "", pid_ns: "" }])
+    assert.equal(standing({ ...ended, ...untold }, { ...myself(), ...untold }), "elsewhere", JSON.stringify(untold));
+});
+
+test("a living process of another machine is never taken over, whatever both call themselves", async () => {
+  const at = (boot: string, pid_ns: string, leaseMs: number): LockOptions => ({
+    process: { ...myself(), pid: 1, started: "1", boot_id: boot, machine_id: "ab".repeat(16), pid_ns },
+    leaseMs,
+    beatMs: 20,
+  });
+  const [dir, key] = [newDir(), newKey()];
+  const [holder] = await Writer.start(dir, key, at("b1", "pid:[2]", ENDLESS_MS));
+  await assert.rejects(Outbox.open(dir, key, {}, at("b2", "pid:[2]", SHORT_MS)), { code: "outbox-busy" });
+  assert.equal(await holder.append(), "seq 1");
+  await holder.end();
 });
 
 test("whoever finds the lock gone, another's or overtaken stops before it writes", async () => {

@@ -22,6 +22,8 @@ export class ShownLog {
   tile: (bytes: Uint8Array) => Uint8Array | undefined = (bytes) => bytes;
   /** Cosignature lines below its heads. */
   cosign: (text: string) => Promise<string> = () => Promise.resolve("");
+  /** Whoever asks for an issuer is never answered. */
+  isMute = false;
   /** The paths asked for. */
   readonly asked: string[] = [];
   private readonly server = createServer((request, response) => {
@@ -50,6 +52,7 @@ export class ShownLog {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     if (path === "v1/receipts/batch") return void response.end(await this.take(cf.decodeEntries(new Uint8Array(Buffer.concat(parts)))));
+    if (path.startsWith("v1/issuers/") && this.isMute) return;
     if (path.startsWith("v1/issuers/")) return void response.end(this.issuer(decodeURIComponent(path.slice("v1/issuers/".length))));
     const found = await this.resource(path);
     response.writeHead(found === undefined ? 404 : 200).end(found ?? '{"code":"not-found"}');

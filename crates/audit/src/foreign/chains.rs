@@ -43,8 +43,10 @@ pub(super) struct Chains {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Copy {
     at: ReceiptRef,
-    /// All of it; `None` where it was not carried as it was spelt.
-    whole: Option<Key>,
+    /// What it says beside what its signature covers.
+    unsigned: Key,
+    /// Its link, which covers spelling too; `None` where it was not carried as it was spelt.
+    spelt: Option<Key>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -143,17 +145,18 @@ impl Chains {
         let message = hex::encode(Sha256::digest(&signed.message));
         // A bad copy does not stand in the way of a good one.
         let trust = if *verified { "verified" } else { "unproven" };
-        let whole = (!signed.place.respelt)
-            .then(|| Key::new(&[&signed.place.link, &hex::encode(signed.signature), &signed.beside]));
+        let unsigned = Key::new(&[&hex::encode(signed.signature), &signed.beside]);
+        let spelt = (!signed.place.respelt).then(|| Key::new(&[&signed.place.link]));
         let first = match self.known.entry(Key::new(&[trust, &signed.issuer, &signed.kid, &message])) {
             Entry::Occupied(first) => first.into_mut(),
             Entry::Vacant(place) => {
-                place.insert(Copy { at: (*at).clone(), whole });
+                place.insert(Copy { at: (*at).clone(), unsigned, spelt });
                 return false;
             }
         };
-        let differs = first.whole.zip(whole).is_some_and(|(first, whole)| first != whole);
-        first.whole = first.whole.or(whole);
+        // How one was carried is its carrier's choice, and hides no difference.
+        let differs = first.unsigned != unsigned || first.spelt.zip(spelt).is_some_and(|(first, spelt)| first != spelt);
+        first.spelt = first.spelt.or(spelt);
         let (severity, words) = match differs {
             true => (
                 // Whatever anybody could have written accuses nobody.

@@ -17,6 +17,7 @@ use super::go_json::{Field, Shape, always, compacted, shaped, struct_text, unles
 use super::pinned::PinnedKeys;
 use super::signed::{Closing, Place, Signed, SignedChecks, Unread, signature_of_hex, strict_json};
 use crate::verdict::{Check, ReceiptRef};
+use receipt::jcs;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -272,7 +273,7 @@ fn signed(members: &Map<String, Value>, ext: Option<&str>, is_wrapped: bool) -> 
         kid: kid.to_owned(),
         message: Sha256::digest(&record_text).to_vec(),
         signature,
-        beside: String::new(),
+        beside: members.get("ext").map(jcs::canonical).unwrap_or_default(),
         place: place(record, hex::encode(Sha256::digest(whole)))?,
         uncovered: match (ext.is_some(), is_wrapped) {
             (false, false) => None,

@@ -23,7 +23,7 @@ pub(super) struct Signed {
     /// What the signature is over.
     pub(super) message: Vec<u8>,
     pub(super) signature: [u8; 64],
-    /// What else the receipt says and neither its message nor its link covers; empty if there is nothing.
+    /// What else the receipt says that its message does not cover, in canonical form; empty if there is nothing.
     pub(super) beside: String,
     /// Its place among others.
     pub(super) place: Place,

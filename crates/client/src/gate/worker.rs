@@ -113,7 +113,7 @@ async fn keep_sending(
         let attempt = AssertUnwindSafe(send(&core, &mut sender)).catch_unwind();
         let ended = tokio::select! {
             ended = attempt => ended,
-            () = halt.notified() => return,
+            () = halt.notified() => return log_was_asked(&core).await,
         };
         if *acknowledged.borrow() > before {
             waiting = Waiting::new(patience);

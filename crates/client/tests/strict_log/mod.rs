@@ -59,6 +59,8 @@ pub struct LogState {
     pub tiles: Tiles,
     /// Who signs the head that readers get.
     pub head_key: SigningKey,
+    /// Whoever asks for an issuer is never answered.
+    pub is_mute: bool,
 }
 
 /// Tiles as readers get them.
@@ -105,6 +107,7 @@ impl StrictLog {
             shown: None,
             tiles: Tiles::Right,
             head_key: log_key(),
+            is_mute: false,
         };
         let state = Arc::new(Mutex::new(state));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -306,6 +309,9 @@ async fn single(State(log): State<StrictLog>, headers: HeaderMap, entry: Bytes) 
 }
 
 async fn issuer(State(log): State<StrictLog>, Path(name): Path<String>) -> Response {
+    if log.lock().is_mute {
+        std::future::pending::<()>().await;
+    }
     let state = log.lock();
     let Some(issuer) = state.issuers.get(&name) else { return problem(StatusCode::NOT_FOUND, "unknown-issuer") };
     let stream = state.streams.get(&name).cloned().unwrap_or_default();

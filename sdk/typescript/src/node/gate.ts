@@ -3,6 +3,7 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { DecisionMembers, DecisionText } from "../decision.js";
 import { decisionBody, newRequestId, outcomeBody, reasonText } from "../decision.js";
 import { refuseCredentials } from "../credentials.js";
@@ -27,6 +28,8 @@ import { Sender } from "./sender.js";
 
 /** Receipts that may wait for the log's answer, unless configured. */
 const MAX_QUEUED = 1_000_000;
+/** So often it is looked whether the sender has got on, in milliseconds. */
+const LOOK_MS = 50;
 
 /** What a gate is opened with. */
 export interface GateOptions {
@@ -243,12 +246,20 @@ export class Gate implements AsyncDisposable {
       };
       const unwatch = this.outbox.watch(() => isDone() && finish(true));
       const timer = setTimeout(() => finish(isDone()), timeoutMs);
-      const look = setInterval(() => (isDone() || this.sender.sending.state === "stopped") && finish(isDone()), 50);
+      const look = setInterval(() => (isDone() || this.sender.sending.state === "stopped") && finish(isDone()), LOOK_MS);
     });
   }
 
-  /** Ends the stream for ever with a `close` receipt, and waits for the log. `false` where its answer did not come in time. */
+  /**
+   * Ends the stream for ever with a `close` receipt, and waits for the log. `false` where its answer did not come in time. Where an
+   * earlier process left calls, it first waits, within the same time, until the log was asked.
+   */
   async end(timeoutMs: number): Promise<boolean> {
+    const begun = performance.now();
+    this.refuseToSign();
+    // An older copy of an outbox would end the stream for the newest one too.
+    const isAsked = () => !this.ledger.isWaiting || this.sender.sending.state === "stopped";
+    while (!isAsked() && performance.now() - begun < timeoutMs) await sleep(LOOK_MS);
     this.refuseToSign();
     await this.ledger.writeLeft();
     await this.ledger.catchUp();
@@ -256,7 +267,7 @@ export class Gate implements AsyncDisposable {
       throw new ScopeError("scope-only", `${this.ledger.openCount} scopes are still open: let them end first, then end the stream`);
     }
     await this.ledger.append({ text: '{"type":"close"}' }, 1);
-    return this.flush(timeoutMs);
+    return this.flush(Math.max(0, timeoutMs - (performance.now() - begun)));
   }
 
   /** How it stands. */

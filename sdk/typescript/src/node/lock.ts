@@ -10,7 +10,7 @@
 // The holder says every few seconds that it is there, by writing into its own file through a handle that it keeps: what it
 // writes late touches nobody else's. Whoever wants the lock takes the next number
 //
-//   at once                where the holder let go, or where the system says that its process has ended
+//   at once                where the holder let go, or where the system says that its process or the machine under it has ended
 //   after a whole lease    where it cannot be asked (another container or machine) and its file has stood still for so long by
 //                          the taker's own clock. A taker that slept itself has not watched: a long gap between two looks counts little
 //   never                  where it is seen to be alive
@@ -314,6 +314,8 @@ async function outlast(folder: string, turn: Turn, known: Known): Promise<"clean
   const is = standing(holder, known);
   if (is === "alive") throw busy(folder, holder.pid);
   if (is === "gone") return left;
+  // By a name of the machine that somebody may have copied with the rest of it.
+  if (is === "rebooted") return "unsure";
   const pause = Math.min(holder.lease_ms / LOOKS, LONGEST_PAUSE_MS);
   for (let silent = 0, looked = performance.now(); silent < holder.lease_ms; ) {
     await sleep(pause);

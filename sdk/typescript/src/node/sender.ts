@@ -105,6 +105,8 @@ export class Sender {
       }
     } finally {
       unwatch();
+      // Halted while the log was being asked: what it answers matters no more.
+      if (this.sending.state === "stopped") await this.attempted();
     }
   }
 
