@@ -124,7 +124,7 @@ fn outcomes_are_written_as_the_shared_cases_say() {
 #[test]
 fn every_way_to_end_has_its_row() {
     let told = |returned, calling, error: Option<&str>, by| {
-        let ending = Ending { returned, calling, error: error.map(str::to_owned), result_digest: None };
+        let ending = Ending { returned, calling, error: error.map(str::to_owned), ..Ending::default() };
         let (executed, unknown, error) = ending.told(by);
         (executed, unknown, error.unwrap_or_default())
     };
