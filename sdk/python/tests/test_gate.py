@@ -42,6 +42,7 @@ from counterfoil import (
     SigningKey,
     appendfile,
     bodies,
+    store,
 )
 from counterfoil.commitments import Disclosure
 from counterfoil.errors import FormatError, HistoryError, JsonError, KeyFormatError, PolicyError
@@ -1060,7 +1061,10 @@ def test_a_policy_is_given_as_its_text_or_by_its_file(tmp_path: Path) -> None:
     assert refused_file.value.code == "policy-file"
 
 
-def test_a_lock_that_a_child_holds_for_a_moment_is_waited_for(tmp_path: Path, key: SigningKey) -> None:
+def test_a_lock_that_a_child_holds_for_a_moment_is_waited_for(
+    tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_LOCK_PATIENCE_S", 600.0)
     Outbox(tmp_path / "outbox", key).close()
     # Between fork and exec a child has a copy of the file, and with it the lock.
     copy = os.open(tmp_path / "outbox" / "lock", os.O_WRONLY)

@@ -50,6 +50,10 @@ pub(super) fn sync_dir(dir: &Path) -> Result<(), OutboxError> {
 }
 
 pub(super) fn lock(dir: &Path) -> Result<File, OutboxError> {
+    lock_within(dir, LOCK_PATIENCE)
+}
+
+fn lock_within(dir: &Path, patience: Duration) -> Result<File, OutboxError> {
     let path = dir.join("lock");
     let file = OpenOptions::new()
         .write(true)
@@ -63,7 +67,7 @@ pub(super) fn lock(dir: &Path) -> Result<File, OutboxError> {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(OutboxError::disk("lock", &path, error)),
-            Err(TryLockError::WouldBlock) if began.elapsed() > LOCK_PATIENCE => {
+            Err(TryLockError::WouldBlock) if began.elapsed() > patience => {
                 return Err(OutboxError::Busy(dir.to_owned()));
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_GLANCE),
@@ -125,7 +129,7 @@ mod tests {
             std::thread::sleep(10 * LOCK_GLANCE);
             drop(copy);
         });
-        lock(dir.path()).unwrap();
+        lock_within(dir.path(), Duration::from_secs(600)).unwrap();
         started.join().unwrap();
     }
 }
