@@ -57,7 +57,9 @@ fn left_running_it_says_how_an_auditor_finds_out_what_the_witnesses_know() {
     let said = BufReader::new(demo.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let said: Vec<String> = said.take_while(|line| !line.starts_with("Ctrl-C")).collect();
     let elsewhere = tempfile::tempdir().unwrap();
-    let commands = said.iter().filter_map(|line| line.strip_prefix("  counterfoil verify "));
+    // As a shell reads them, whose lines go on after a backslash.
+    let said = said.join("\n").replace(" \\\n    ", " ");
+    let commands = said.lines().filter_map(|line| line.strip_prefix("  counterfoil verify "));
     let run = |command: &str| {
         Command::new(program).arg("verify").args(command.split(' ')).current_dir(elsewhere.path()).output().unwrap()
     };
