@@ -131,7 +131,7 @@ fn print_next_steps(out: &mut dyn Write, made: &initialise::NewWitness) -> std::
         writeln!(out, "\nIts second key (ML-DSA-44), for policies that want both or either, and for the")?;
         writeln!(out, "mldsa_vkey of a log's [[witness]] section:\n{mldsa}")?;
     }
-    writeln!(out, "\nThe vkey of its journal, for the [[peer]] sections of other witnesses:")?;
+    writeln!(out, "\nIts journal's key, the journal_vkey of other witnesses' [[peer]] sections:")?;
     writeln!(out, "{}", made.journal_vkey)?;
     writeln!(out, "\nNext, for each log to watch, and then once:")?;
     writeln!(out, "  counterfoil-witness log add VKEY URL --config {config}")?;
